@@ -1,0 +1,80 @@
+# `make` alone lists the targets. Every target sets up what it needs by itself.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.frazil-setup
+CODE := src tests tools $(wildcard bench)
+ARGS ?=
+
+##@ Use
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(STAMP) ## Create .venv with frazil and everything it is developed with
+
+.PHONY: demo
+demo: $(STAMP) ## Start a catalog, write with Spark, read with PyIceberg
+	$(BIN)/python -m frazil.cli demo $(ARGS)
+
+##@ Test (ARGS="-k name" goes to pytest)
+
+.PHONY: test
+test: $(STAMP) ## Everything that matters, with real services; under 30 minutes on two cores
+	$(BIN)/python -m pytest -m "not exhaustive" $(ARGS)
+
+.PHONY: test-fast
+test-fast: $(STAMP) ## The inner loop: no service, no JVM; under a minute
+	$(BIN)/python -m pytest -m "not services and not jvm and not slow and not exhaustive" $(ARGS)
+
+.PHONY: test-all
+test-all: $(STAMP) ## The long and exhaustive versions too
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(STAMP) ## Lint, format, types, import rules, spelling, locks
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python tools/lock.py check
+
+.PHONY: format
+format: $(STAMP) ## Rewrite the code as `make check` wants it
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+##@ Measure
+
+.PHONY: bench
+bench: bench-catalog ## All benchmarks
+
+.PHONY: bench-catalog
+bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
+	$(BIN)/python -m bench.catalog $(ARGS)
+
+##@ Maintain
+
+.PHONY: lock
+lock: $(STAMP) ## Resolve the dependencies again (ARGS=--upgrade for newer versions)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/lock.py write $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what was built here (downloads in the cache directory stay)
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find src tests tools $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): locks/build.txt locks/dev.txt pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"
+	@touch $@
