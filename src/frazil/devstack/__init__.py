@@ -1,0 +1,1 @@
+"""Real local services for the demo and the tests, started and stopped as child processes."""

@@ -1,0 +1,113 @@
+"""Write the lists of jars in src/frazil/devstack/locks: every jar of a set with its SHA-256.
+
+python tools/lock_jars.py [SET ...]
+
+The roots are below; Ivy follows what they depend on, once, here. What users download is the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from frazil.devstack.cache import cache_dir
+from frazil.devstack.jars import RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.devstack.maven import Artifact
+
+LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "devstack" / "locks"
+
+SPARK_ICEBERG_VERSION = "1.12.0"
+KIT_ICEBERG_VERSION = "1.11.0"
+JETTY = "12.1.8"
+JUNIT = "5.14.4"
+JUNIT_PLATFORM = "1.14.4"
+
+ICEBERG = "org.apache.iceberg"
+HADOOP_EXCLUSIONS = (
+    "org.slf4j:*",
+    "ch.qos.reload4j:*",
+    "org.apache.avro:avro",
+    "org.apache.curator:*",
+    "org.apache.zookeeper:*",
+    "org.apache.kerby:*",
+    "org.eclipse.jetty:*",
+    "com.jcraft:jsch",
+    "dnsjava:dnsjava",
+    "com.github.pjfanning:jersey-json",
+)
+
+
+def plain(group: str, name: str, version: str, *classifiers: str) -> Dependency:
+    return Dependency(group, name, version, classifiers or ("",), transitive=False)
+
+
+def deep(group: str, name: str, version: str, *classifiers: str, without: tuple[str, ...] = ()) -> Dependency:
+    return Dependency(group, name, version, classifiers or ("",), transitive=True, exclusions=without)
+
+
+SETS: dict[str, list[Dependency]] = {
+    SPARK_ICEBERG: [
+        plain(ICEBERG, "iceberg-spark-runtime-4.1_2.13", SPARK_ICEBERG_VERSION),
+        plain(ICEBERG, "iceberg-aws-bundle", SPARK_ICEBERG_VERSION),
+    ],
+    RCK: [
+        deep(ICEBERG, "iceberg-open-api", KIT_ICEBERG_VERSION, "tests", "test-fixtures"),
+        deep(ICEBERG, "iceberg-core", KIT_ICEBERG_VERSION, "", "tests"),
+        deep(ICEBERG, "iceberg-api", KIT_ICEBERG_VERSION, "", "tests"),
+        deep(ICEBERG, "iceberg-bundled-guava", KIT_ICEBERG_VERSION),
+        # The server links to these three; nothing here calls the clouds behind the last two.
+        deep(ICEBERG, "iceberg-aws", KIT_ICEBERG_VERSION),
+        deep(ICEBERG, "iceberg-gcp", KIT_ICEBERG_VERSION),
+        deep(ICEBERG, "iceberg-azure", KIT_ICEBERG_VERSION),
+        plain(ICEBERG, "iceberg-aws-bundle", KIT_ICEBERG_VERSION),
+        deep("org.apache.hadoop", "hadoop-common", "3.4.3", without=HADOOP_EXCLUSIONS),
+        deep("org.eclipse.jetty.ee10", "jetty-ee10-servlet", JETTY),
+        deep("org.eclipse.jetty.compression", "jetty-compression-server", JETTY),
+        deep("org.eclipse.jetty.compression", "jetty-compression-gzip", JETTY),
+        deep("org.xerial", "sqlite-jdbc", "3.53.0.0"),
+        deep("org.postgresql", "postgresql", "42.7.5"),
+        deep("org.junit.jupiter", "junit-jupiter", JUNIT),
+        deep("org.junit.platform", "junit-platform-suite-api", JUNIT_PLATFORM),
+        deep("org.junit.platform", "junit-platform-suite-engine", JUNIT_PLATFORM),
+        deep("org.junit.platform", "junit-platform-console", JUNIT_PLATFORM),
+        deep("org.assertj", "assertj-core", "3.27.7"),
+        deep("org.mockito", "mockito-core", "4.11.0"),
+        deep("org.awaitility", "awaitility", "4.3.0"),
+        deep("org.slf4j", "slf4j-simple", "2.0.17"),
+    ],
+}
+
+
+def resolved() -> list[Artifact]:
+    """What the last resolution found, from the report Ivy leaves in its cache."""
+    report = ET.parse(cache_dir("ivy") / "frazil-jars-default.xml")
+    found = set()
+    for module in report.iter("module"):
+        for revision in module.iter("revision"):
+            if revision.get("evicted") is not None:
+                continue
+            for artifact in revision.iter("artifact"):
+                classifier = next((v for k, v in artifact.attrib.items() if k.endswith("classifier")), "")
+                group, version = module.attrib["organisation"], revision.attrib["name"]
+                found.add(Artifact(group, artifact.attrib["name"], version, classifier))
+    return sorted(found)
+
+
+def main(names: list[str]) -> None:
+    LOCKS.mkdir(exist_ok=True)
+    for name in names or list(SETS):
+        with tempfile.TemporaryDirectory() as scratch:
+            fetch(SETS[name], Path(scratch))
+            rows = []
+            for artifact in resolved():
+                with Path(scratch, artifact.file_name).open("rb") as handle:
+                    rows.append(f"{artifact} {hashlib.file_digest(handle, 'sha256').hexdigest()}")
+        (LOCKS / f"{name}.txt").write_text("\n".join(["# Written by tools/lock_jars.py", *rows]) + "\n")
+        print(f"{name}: {len(rows)} jars")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
