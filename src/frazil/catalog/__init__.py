@@ -1,0 +1,1 @@
+"""The catalog server: Iceberg REST, management API, storage."""

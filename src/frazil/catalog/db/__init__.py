@@ -1,0 +1,24 @@
+"""One SQL layer for SQLite and PostgreSQL."""
+
+from frazil.catalog.db.base import (
+    Connection,
+    Database,
+    ForeignKeyViolation,
+    OutcomeUnknown,
+    Row,
+    UniqueViolation,
+)
+from frazil.catalog.db.connect import connect
+from frazil.catalog.db.migrate import migrate, schema_state
+
+__all__ = [
+    "Connection",
+    "Database",
+    "ForeignKeyViolation",
+    "OutcomeUnknown",
+    "Row",
+    "UniqueViolation",
+    "connect",
+    "migrate",
+    "schema_state",
+]

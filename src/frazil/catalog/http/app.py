@@ -1,0 +1,133 @@
+"""The ASGI application: reads a request, finds its endpoint, answers, logs and counts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from frazil.catalog.http.errors import error_body, error_response
+from frazil.catalog.http.message import Request, Response
+from frazil.catalog.http.routing import Endpoint, Router
+from frazil.catalog.logs import RequestLog
+from frazil.catalog.metrics import RequestMetrics
+from frazil.core.errors import FrazilError, NotAllowed, PayloadTooLarge
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+_NO_BODY = frozenset({204, 304})
+
+
+class Disconnected(Exception):
+    """The caller went away before its request was whole."""
+
+
+class HttpApp:
+    """Serves a set of endpoints; `state` is handed to every handler."""
+
+    def __init__(
+        self, endpoints: Iterable[Endpoint], *, state: Any, log: RequestLog, metrics: RequestMetrics
+    ) -> None:
+        self._router = Router(endpoints)
+        self._state = state
+        self._log = log
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        method: str = scope["method"]
+        request_id = _request_id(scope["headers"])
+        endpoint: Endpoint | None = None
+        try:
+            endpoints, params = self._router.find(scope["raw_path"])
+            endpoint = endpoints.get(method)
+            if endpoint is None:
+                response = _no_endpoint(method, scope["raw_path"], endpoints)
+            else:
+                request = await _read_request(scope, receive, params, request_id)
+                response = await endpoint.handler(self._state, request)
+        except Disconnected:
+            return
+        except FrazilError as error:
+            response = error_response(error)
+        except Exception as error:
+            self._log.failure(request_id, error)
+            message = f"internal error; the server's log has the details under request id {request_id}"
+            response = Response(500, error_body(500, "InternalServerError", message))
+        await _send(send, method, response, request_id)
+        elapsed = time.perf_counter() - started
+        self._metrics.observe(endpoint, response.status, elapsed)
+        self._log.request(request_id, scope, endpoint, response, elapsed)
+
+
+async def _read_request(scope: Scope, receive: Receive, params: dict[str, str], request_id: str) -> Request:
+    method: str = scope["method"]
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    body = b""
+    if method not in ("GET", "HEAD"):
+        _refuse_other_sites(headers)
+        body = await _read_body(receive)
+    return Request(method, scope["path"], params, headers, scope["query_string"], body, request_id)
+
+
+def _no_endpoint(method: str, raw_path: bytes, endpoints: dict[str, Endpoint]) -> Response:
+    path = raw_path.decode("ascii", "replace")
+    if endpoints:
+        allowed = ", ".join(sorted(endpoints))
+        body = error_body(405, "MethodNotAllowed", f"{method} is not offered at {path}, only {allowed}")
+        return Response(405, body, headers=[(b"allow", allowed.encode())])
+    return Response(404, error_body(404, "NoSuchEndpoint", f"there is no {method} {path}; see /openapi.json"))
+
+
+def _refuse_other_sites(headers: list[tuple[bytes, bytes]]) -> None:
+    """A page of another origin in the user's browser must not change a server on the user's machine."""
+    for name, value in headers:
+        if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
+            raise NotAllowed("requests from pages of other sites are refused")
+
+
+async def _read_body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise PayloadTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        chunks.append(chunk)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _send(send: Send, method: str, response: Response, request_id: str) -> None:
+    headers = [(b"x-request-id", request_id.encode())]
+    if response.status not in _NO_BODY:
+        headers.append((b"content-type", response.media_type))
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    if response.headers:
+        headers.extend(response.headers)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    body = b"" if method == "HEAD" else response.body
+    await send({"type": "http.response.body", "body": body})
+
+
+def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
+    """The caller's id if it is harmless in a log line, else a new one."""
+    for name, value in headers:
+        if name == b"x-request-id" and len(value) <= 128 and value.isascii():
+            text = value.decode()
+            if text and all(char.isalnum() or char in "-_.:" for char in text):
+                return text
+    return os.urandom(8).hex()
+
+

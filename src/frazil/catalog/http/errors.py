@@ -1,0 +1,38 @@
+"""The one place where errors become HTTP statuses."""
+
+from __future__ import annotations
+
+from frazil.catalog.http.message import Response, json_bytes
+from frazil.core import errors
+
+_STATUS: tuple[tuple[type[errors.FrazilError], int], ...] = (
+    (errors.Unprocessable, 422),
+    (errors.PayloadTooLarge, 413),
+    (errors.InvalidInput, 400),
+    (errors.NotFound, 404),
+    (errors.NotAllowed, 403),
+    (errors.Unsupported, 406),
+    (errors.Conflict, 409),
+    (errors.CommitStateUnknown, 500),
+    (errors.StorageError, 503),
+    (errors.Unavailable, 503),
+)
+
+
+def status_of(error: errors.FrazilError) -> int:
+    for kind, status in _STATUS:
+        if isinstance(error, kind):
+            return status
+    return 500
+
+
+def error_body(status: int, kind: str, message: str) -> bytes:
+    """The REST spec's error shape."""
+    return json_bytes({"error": {"message": message, "type": kind, "code": status}})
+
+
+def error_response(error: errors.FrazilError) -> Response:
+    status = status_of(error)
+    # 503 is only ever sent when nothing was done, so trying again is safe.
+    headers = [(b"retry-after", b"1")] if status == 503 else None
+    return Response(status, error_body(status, error.kind, error.message), headers=headers)

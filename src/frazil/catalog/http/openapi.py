@@ -1,0 +1,100 @@
+"""The OpenAPI document, made from the endpoints and the types they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from frazil.catalog import wire
+from frazil.catalog.http.routing import Endpoint
+
+_REF = "#/components/schemas/{name}"
+_REASONS = {
+    200: "Done",
+    201: "Created",
+    204: "Done, no content",
+    304: "Not modified",
+    400: "The request cannot be meant; the message names the field",
+    403: "Understood and refused",
+    404: "No such thing",
+    406: "Not offered by this server",
+    409: "The present state does not allow it",
+    413: "Body too large",
+    422: "Contradicts itself or an earlier request",
+    500: "Outcome unknown or internal error",
+    503: "Nothing was done; try again",
+}
+
+
+def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str) -> dict[str, Any]:
+    """An OpenAPI 3.1 document of all endpoints."""
+    types = _types(endpoints)
+    refs, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schema_of = dict(zip(map(id, types), refs, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        operation = _operation(endpoint, schema_of)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _types(endpoints: Sequence[Endpoint]) -> list[Any]:
+    found: dict[int, Any] = {id(wire.IcebergErrorResponse): wire.IcebergErrorResponse}
+    for endpoint in endpoints:
+        for kind in (endpoint.body, endpoint.answer):
+            if kind is not None:
+                found[id(kind)] = kind
+    return list(found.values())
+
+
+def _operation(endpoint: Endpoint, schema_of: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": _REASONS[endpoint.status]}
+    if endpoint.answer is not None:
+        answer["content"] = {"application/json": {"schema": schema_of[id(endpoint.answer)]}}
+    error = {"content": {"application/json": {"schema": schema_of[id(wire.IcebergErrorResponse)]}}}
+    if endpoint.method == "HEAD":
+        error = {}
+    responses = {str(endpoint.status): answer}
+    for status in endpoint.errors:
+        responses[str(status)] = {"description": _REASONS[status], **({} if status == 304 else error)}
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag],
+        "parameters": _parameters(endpoint),
+        "responses": responses,
+    }
+    if endpoint.body is not None:
+        schema = schema_of[id(endpoint.body)]
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(.+?)}", endpoint.path)
+    ]
+    if endpoint.query is not None:
+        (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
+        for name, schema in components[endpoint.query.__name__]["properties"].items():
+            parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+    for name in endpoint.headers:
+        parameters.append({"name": name, "in": "header", "required": False, "schema": _HEADER_SCHEMAS[name]})
+    return parameters
+
+
+_HEADER_SCHEMAS: dict[str, dict[str, Any]] = {
+    "Idempotency-Key": {"type": "string", "format": "uuid"},
+    "If-None-Match": {"type": "string"},
+    "X-Iceberg-Access-Delegation": {"type": "string"},
+    "x-project-id": {"type": "string"},
+}

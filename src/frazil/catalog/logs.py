@@ -1,0 +1,85 @@
+"""Structured logs: one JSON object a line on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    from frazil.catalog.http.message import Response
+    from frazil.catalog.http.routing import Endpoint
+
+_encode = msgspec.json.Encoder().encode
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats the records of libraries and background work the same way as requests."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": _time(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return _encode(entry).decode()
+
+
+def configure_logging(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class RequestLog:
+    """Writes a line for each request; bypasses `logging`, which would cost more than a table load."""
+
+    def __init__(self, enabled: bool, stream: BinaryIO | None = None) -> None:
+        self._enabled = enabled
+        self._stream = stream or sys.stderr.buffer
+
+    def request(
+        self, request_id: str, scope: Any, endpoint: Endpoint | None, response: Response, seconds: float
+    ) -> None:
+        if not self._enabled:
+            return
+        line = {
+            "time": _time(time.time()),
+            "level": "info" if response.status < 500 else "error",
+            "request-id": request_id,
+            "method": scope["method"],
+            # The path only: a query string may carry what does not belong in a log.
+            "path": scope["raw_path"].decode("ascii", "replace"),
+            "operation": endpoint.name if endpoint else None,
+            "status": response.status,
+            "ms": round(seconds * 1000, 3),
+        }
+        self._write(line)
+
+    def failure(self, request_id: str, error: Exception) -> None:
+        """An error that nobody foresaw, with its traceback."""
+        self._write(
+            {
+                "time": _time(time.time()),
+                "level": "error",
+                "request-id": request_id,
+                "message": f"unhandled {type(error).__name__}",
+                "exception": "".join(traceback.format_exception(error)),
+            }
+        )
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._stream.write(_encode(line) + b"\n")
+        self._stream.flush()
+
+
+def _time(seconds: float) -> str:
+    whole = int(seconds)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((seconds - whole) * 1000):03d}Z"

@@ -1,0 +1,118 @@
+"""What every handler works with."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from frazil.catalog.db import Database
+from frazil.catalog.documents import Document, DocumentCache
+from frazil.catalog.metrics import RequestMetrics
+from frazil.catalog.secrets import SecretBox
+from frazil.catalog.settings import ServerSettings
+from frazil.catalog.store import tabulars
+from frazil.catalog.warehouses import Warehouse, Warehouses, checked_id
+from frazil.core.errors import NoSuchTable, NoSuchView, NoSuchWarehouse
+from frazil.core.names import check_name, name_key, namespace_key, show
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table or view that exists, with its current document."""
+
+    tabular_id: str
+    namespace_id: str
+    kind: tabulars.Kind
+    location: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a name leads: its warehouse and, as far as they exist, namespace and tabular."""
+
+    warehouse: Warehouse
+    levels: tuple[str, ...]
+    name: str
+    namespace_id: str | None
+    found: Loaded | None
+
+    @property
+    def key(self) -> Key:
+        return (self.warehouse.warehouse_id, namespace_key(self.levels), name_key(self.name))
+
+
+class Catalog:
+    """The state of one server process. All of it can be lost: the database is the truth."""
+
+    def __init__(
+        self, settings: ServerSettings, database: Database, secrets: SecretBox, metrics: RequestMetrics
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self.secrets = secrets
+        self.metrics = metrics
+        self.warehouses = Warehouses(database, secrets)
+        self.documents = DocumentCache(settings.metadata_cache_mb * 1024 * 1024)
+        self.purge_requested = asyncio.Event()
+        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+
+    async def find(self, prefix: str, levels: tuple[str, ...], name: str) -> Place:
+        """Look a name up; the metadata document crosses the wire only if it is not held already."""
+        warehouse_id = checked_id(prefix)
+        key = (warehouse_id, namespace_key(levels), name_key(name))
+        held = self.documents.get(key)
+        row = await tabulars.find(self.database, *key, held.metadata_location if held else "")
+        if row is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {prefix}")
+        warehouse = self.warehouses.held(warehouse_id)
+        if warehouse is None or warehouse.version != row.warehouse_version:
+            warehouse = await self.warehouses.get(prefix)
+        if row.tabular_id is None:
+            return Place(warehouse, levels, name, row.namespace_id, None)
+        if row.metadata is not None:
+            held = Document(row.metadata_location, row.metadata)
+            self.documents.put(key, held)
+        assert held is not None and row.namespace_id is not None
+        loaded = Loaded(row.tabular_id, row.namespace_id, row.kind, row.location, held)
+        return Place(warehouse, levels, name, row.namespace_id, loaded)
+
+    async def load(
+        self, prefix: str, levels: tuple[str, ...], name: str, kind: tabulars.Kind
+    ) -> tuple[Warehouse, Loaded]:
+        """The table or view of that name, or NoSuchTable / NoSuchView."""
+        place = await self.find(prefix, levels, name)
+        if place.found is None or place.found.kind != kind:
+            raise no_such(kind, levels, name)
+        return place.warehouse, place.found
+
+    @asynccontextmanager
+    async def turn(self, keys: Iterable[Key]) -> AsyncIterator[None]:
+        """Commits of this process on one name take turns instead of losing the swap to each other.
+
+        Only an economy: processes do not see each other's locks, and the swap alone decides.
+        """
+        async with AsyncExitStack() as stack:
+            for key in sorted(keys):
+                lock = self._locks.get(key)
+                if lock is None:
+                    lock = self._locks[key] = asyncio.Lock()
+                await stack.enter_async_context(lock)
+            yield
+
+
+def no_such(kind: tabulars.Kind, levels: tuple[str, ...], name: str) -> NoSuchTable | NoSuchView:
+    check_name(name, f"{kind} name")
+    if kind == "table":
+        return NoSuchTable(f"Table does not exist: {show(levels, name)}")
+    return NoSuchView(f"View does not exist: {show(levels, name)}")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

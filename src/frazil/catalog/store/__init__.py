@@ -1,0 +1,1 @@
+"""The catalog's SQL, one module for each kind of thing."""

@@ -1,0 +1,197 @@
+"""Tables and views in the database. The row's `metadata_location` is what a commit compares and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from frazil.catalog.db import Connection, Database, ForeignKeyViolation, UniqueViolation
+from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace
+from frazil.core.names import name_key, show
+
+Kind = Literal["table", "view"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look-up by name says about warehouse, namespace and tabular together."""
+
+    warehouse_version: int
+    namespace_id: str | None
+    tabular_id: str | None
+    kind: Kind
+    location: str
+    metadata_location: str
+    #: None when the caller already holds the document of `metadata_location`.
+    metadata: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTabular:
+    """A row to insert."""
+
+    tabular_id: str
+    warehouse_id: str
+    namespace_id: str
+    kind: Kind
+    levels: tuple[str, ...]
+    name: str
+    #: Normalised, for the comparison with other tabulars' locations.
+    location: str
+    metadata_location: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One compare-and-set: `old_metadata_location` must still be current."""
+
+    tabular_id: str
+    old_metadata_location: str
+    metadata_location: str
+    metadata: bytes
+    location: str
+
+
+_FIND = (
+    "SELECT w.version, n.namespace_id, t.tabular_id, t.kind, t.location, t.metadata_location, "
+    "CASE WHEN t.metadata_location = $4 THEN NULL ELSE t.metadata END "
+    "FROM warehouse w "
+    "LEFT JOIN namespace n ON n.warehouse_id = w.warehouse_id AND n.path_key = $2 "
+    "LEFT JOIN tabular t ON t.namespace_id = n.namespace_id AND t.name_key = $3 "
+    "WHERE w.warehouse_id = $1"
+)
+
+
+async def find(
+    connection: Connection, warehouse_id: str, path_key: str, key: str, held_metadata_location: str
+) -> Found | None:
+    """One round trip for the whole path; None when there is no such warehouse."""
+    row = await connection.fetchrow(_FIND, warehouse_id, path_key, key, held_metadata_location)
+    return Found(row[0], row[1], row[2], row[3], row[4], row[5], row[6]) if row else None
+
+
+async def list_names(
+    connection: Connection, namespace_id: str, kind: Kind, after: str, limit: int
+) -> list[tuple[str, str]]:
+    """Key and name in key order."""
+    rows = await connection.fetch(
+        "SELECT name_key, name FROM tabular WHERE namespace_id = $1 AND kind = $2 AND name_key > $3 "
+        "ORDER BY name_key LIMIT $4",
+        namespace_id,
+        kind,
+        after,
+        limit,
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
+    try:
+        await connection.execute(
+            "INSERT INTO tabular (tabular_id, warehouse_id, namespace_id, kind, name, name_key, location, "
+            "metadata_location, metadata, created_at, updated_at) "
+            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)",
+            new.tabular_id,
+            new.warehouse_id,
+            new.namespace_id,
+            new.kind,
+            new.name,
+            name_key(new.name),
+            new.location,
+            new.metadata_location,
+            new.metadata,
+            now_ms,
+        )
+    except UniqueViolation as error:
+        if error.constraint == "tabular.location":
+            raise location_taken(new.location) from error
+        raise already_exists(new.levels, new.name) from error
+    except ForeignKeyViolation as error:
+        raise NoSuchNamespace(f"Namespace does not exist: {show(new.levels)}") from error
+
+
+async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
+    """False when the tabular is gone or another commit came first."""
+    try:
+        touched = await connection.execute(
+            "UPDATE tabular SET metadata_location = $3, metadata = $4, location = $5, updated_at = $6 "
+            "WHERE tabular_id = $1 AND metadata_location = $2",
+            change.tabular_id,
+            change.old_metadata_location,
+            change.metadata_location,
+            change.metadata,
+            change.location,
+            now_ms,
+        )
+    except UniqueViolation as error:
+        raise location_taken(change.location) from error
+    return touched == 1
+
+
+async def delete(connection: Connection, tabular_id: str, metadata_location: str) -> bool:
+    """False when the tabular is gone or changed since it was read."""
+    touched = await connection.execute(
+        "DELETE FROM tabular WHERE tabular_id = $1 AND metadata_location = $2", tabular_id, metadata_location
+    )
+    return touched == 1
+
+
+async def rename(
+    connection: Connection, tabular_id: str, namespace_id: str, levels: tuple[str, ...], name: str, now_ms: int
+) -> bool:
+    try:
+        touched = await connection.execute(
+            "UPDATE tabular SET namespace_id = $2, name = $3, name_key = $4, updated_at = $5 WHERE tabular_id = $1",
+            tabular_id,
+            namespace_id,
+            name,
+            name_key(name),
+            now_ms,
+        )
+    except UniqueViolation as error:
+        raise already_exists(levels, name) from error
+    except ForeignKeyViolation as error:
+        raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}") from error
+    return touched == 1
+
+
+async def lock_locations(database: Database, connection: Connection, warehouse_id: str) -> None:
+    """Until the transaction ends, nobody else in this warehouse places a table at a chosen location.
+
+    SQLite has one writer, so its transaction is lock enough.
+    """
+    if database.dialect == "postgresql":
+        await connection.fetchrow("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", warehouse_id)
+
+
+async def refuse_overlap(
+    connection: Connection, warehouse_id: str, location: str, ancestors: Sequence[str], tabular_id: str
+) -> None:
+    """No tabular may lie at, above or below the location of another one."""
+    here_or_above = (location, *ancestors)
+    places = ", ".join(f"${index}" for index in range(5, 5 + len(here_or_above)))
+    row = await connection.fetchrow(
+        "SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 "
+        f"AND ((location >= $3 AND location < $4) OR location IN ({places})) LIMIT 1",
+        warehouse_id,
+        tabular_id,
+        location + "/",
+        location + "0",  # "0" follows "/" in ASCII: the range holds everything below the location.
+        *here_or_above,
+    )
+    if row is not None:
+        raise location_taken(location)
+
+
+def already_exists(levels: Sequence[str], name: str) -> AlreadyExists:
+    return AlreadyExists(f"Table or view already exists: {show(levels, name)}")
+
+
+def location_taken(location: str) -> Conflict:
+    return Conflict(
+        f"another table or view lies at, above or below {location}; choose another location",
+        kind="LocationAlreadyTaken",
+    )
+

@@ -1,0 +1,1 @@
+"""Names, settings and the error tree: what every other package may import."""

@@ -1,0 +1,161 @@
+"""Every error frazil raises on purpose.
+
+    FrazilError
+    ├── InvalidInput                what was sent cannot be meant            fatal
+    │   ├── InvalidConfig           a setting is wrong                       fatal
+    │   ├── Unprocessable           well-formed, but cannot be applied       fatal
+    │   └── PayloadTooLarge         over a size limit                        fatal
+    ├── NotFound                                                             fatal
+    │   ├── NoSuchProject
+    │   ├── NoSuchWarehouse
+    │   ├── NoSuchNamespace
+    │   ├── NoSuchTable
+    │   └── NoSuchView
+    ├── NotAllowed                  understood and refused                   fatal
+    ├── Unsupported                 not offered by this server               fatal
+    ├── Conflict                    the state does not allow it              fatal
+    │   ├── AlreadyExists
+    │   ├── NamespaceNotEmpty
+    │   └── CommitFailed            a requirement did not hold               retry
+    ├── CommitStateUnknown          it may or may not have happened          outcome unknown
+    ├── StorageError                object storage said no or did not answer retry
+    ├── Unavailable                 nothing was done, try again              retry
+    └── ServiceError                an outside program failed to start       fatal
+
+The `outcome` of a class tells a retry loop what to do: it asks the type, never the text.
+`kind` is the name the error goes by on the wire; a caller may give a more exact one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Outcome(StrEnum):
+    FATAL = "fatal"
+    RETRY = "retry"
+    UNKNOWN = "unknown"
+
+
+class FrazilError(Exception):
+    """Base of all errors that frazil raises on purpose."""
+
+    outcome: ClassVar[Outcome] = Outcome.FATAL
+    kind: str = "FrazilError"
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if kind is not None:
+            self.kind = kind
+
+
+class InvalidInput(FrazilError):
+    """What was sent cannot be meant; the message names the field and what is legal."""
+
+    kind = "BadRequestException"
+
+
+class InvalidConfig(InvalidInput):
+    """A setting is missing, malformed or contradicts another."""
+
+    kind = "InvalidConfig"
+
+
+class Unprocessable(InvalidInput):
+    """Well-formed, but it contradicts itself or an earlier request."""
+
+    kind = "UnprocessableEntityException"
+
+
+class PayloadTooLarge(InvalidInput):
+    """The body is larger than the server reads."""
+
+    kind = "PayloadTooLarge"
+
+
+class NotFound(FrazilError):
+    """The named thing does not exist, or the caller may not know that it does."""
+
+    kind = "NotFoundException"
+
+
+class NoSuchProject(NotFound):
+    kind = "ProjectNotFound"
+
+
+class NoSuchWarehouse(NotFound):
+    kind = "NoSuchWarehouseException"
+
+
+class NoSuchNamespace(NotFound):
+    kind = "NoSuchNamespaceException"
+
+
+class NoSuchTable(NotFound):
+    kind = "NoSuchTableException"
+
+
+class NoSuchView(NotFound):
+    kind = "NoSuchViewException"
+
+
+class NotAllowed(FrazilError):
+    """Understood, and refused."""
+
+    kind = "ForbiddenException"
+
+
+class Unsupported(FrazilError):
+    """Not offered by this server."""
+
+    kind = "UnsupportedOperationException"
+
+
+class Conflict(FrazilError):
+    """The present state does not allow it."""
+
+    kind = "ConflictException"
+
+
+class AlreadyExists(Conflict):
+    kind = "AlreadyExistsException"
+
+
+class NamespaceNotEmpty(Conflict):
+    kind = "NamespaceNotEmptyException"
+
+
+class CommitFailed(Conflict):
+    """A requirement of the commit did not hold: refresh and try again."""
+
+    outcome = Outcome.RETRY
+    kind = "CommitFailedException"
+
+
+class CommitStateUnknown(FrazilError):
+    """The commit may or may not have landed: look before trying again."""
+
+    outcome = Outcome.UNKNOWN
+    kind = "CommitStateUnknownException"
+
+
+class StorageError(FrazilError):
+    """Object storage refused or did not answer."""
+
+    outcome = Outcome.RETRY
+    kind = "StorageError"
+
+
+class Unavailable(FrazilError):
+    """Nothing was done; the same request may succeed later."""
+
+    outcome = Outcome.RETRY
+    kind = "ServiceUnavailableException"
+
+
+class ServiceError(FrazilError):
+    """An outside program (database, object store, JVM) could not be found or started."""
+
+    kind = "ServiceError"
