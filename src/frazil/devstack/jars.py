@@ -69,7 +69,17 @@ def fetch(dependencies: Iterable[Dependency], directory: Path) -> None:
         settings = Path(scratch, "ivysettings.xml")
         settings.write_text(_settings())
         command = java_command(*proxy_options(), "-jar", str(_ivy_jar()), "-settings", str(settings))
-        command += ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle", "-cache", str(cache_dir("ivy"))]
+        command += [
+            "-ivy",
+            str(module),
+            "-confs",
+            "default",
+            "-types",
+            "jar",
+            "bundle",
+            "-cache",
+            str(cache_dir("ivy")),
+        ]
         command += ["-retrieve", str(directory / _PATTERN), "-overwriteMode", "different"]
         with exclusive(cache_dir("ivy") / ".frazil.lock"):
             answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
@@ -99,7 +109,9 @@ def _verify(pins: Mapping[Artifact, str], directory: Path) -> None:
     for artifact, expected in pins.items():
         path = directory / artifact.file_name
         if not path.is_file():
-            raise ServiceError(f"{artifact} was not downloaded to {directory}; remove that directory and try again")
+            raise ServiceError(
+                f"{artifact} was not downloaded to {directory}; remove that directory and try again"
+            )
         with path.open("rb") as handle:
             found = hashlib.file_digest(handle, "sha256").hexdigest()
         if found != expected:

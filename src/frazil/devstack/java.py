@@ -137,8 +137,14 @@ def _write_trust_store(home: Path) -> Path | None:
     if store.is_file() and store.stat().st_mtime >= Path(bundle).stat().st_mtime:
         return store
     certificates = []
-    for block in re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", Path(bundle).read_bytes(), re.S):
+    for block in re.findall(
+        rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", Path(bundle).read_bytes(), re.DOTALL
+    ):
         certificate = x509.load_pem_x509_certificate(block)
-        certificates.append(pkcs12.PKCS12Certificate(certificate, certificate.fingerprint(certificate.signature_hash_algorithm).hex().encode()))
+        certificates.append(
+            pkcs12.PKCS12Certificate(
+                certificate, certificate.fingerprint(certificate.signature_hash_algorithm).hex().encode()
+            )
+        )
     store.write_bytes(pkcs12.serialize_java_truststore(certificates, NoEncryption()))
     return store

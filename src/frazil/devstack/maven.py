@@ -57,12 +57,16 @@ def proxy_options() -> list[str]:
     if not parsed.hostname:
         return []
     direct = (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(",")
-    hosts = "|".join(f"*{name.strip()}" if name.strip().startswith(".") else name.strip() for name in direct if name)
+    hosts = "|".join(
+        f"*{name.strip()}" if name.strip().startswith(".") else name.strip() for name in direct if name
+    )
     return _proxy(parsed.hostname, str(parsed.port or 80), hosts)
 
 
 def _proxy(host: str, port: str, direct: str) -> list[str]:
-    options = [f"-D{scheme}.proxy{key}" for scheme in ("http", "https") for key in (f"Host={host}", f"Port={port}")]
+    options = [
+        f"-D{scheme}.proxy{key}" for scheme in ("http", "https") for key in (f"Host={host}", f"Port={port}")
+    ]
     return [*options, f"-Dhttp.nonProxyHosts={direct}"] if direct else options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -31,7 +32,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class RckTest:
-    """One test of the kit: `Class.method`, what became of it, and the first line of why."""
+    """One test of the kit: `Class.method`, what became of it, and why."""
 
     name: str
     verdict: Verdict
@@ -106,7 +107,9 @@ def run_rck(
             )
         except subprocess.TimeoutExpired as late:
             raise ServiceError(f"the compatibility kit did not end within {seconds:g} s") from late
-        tests = tuple(test for path in sorted(Path(scratch).glob("TEST-*.xml")) for test in parse_report(path))
+        tests = tuple(
+            test for path in sorted(Path(scratch).glob("TEST-*.xml")) for test in parse_report(path)
+        )
     result = RckResult(tests, answer.stdout)
     _refuse_an_empty_run(result)
     return result
@@ -163,18 +166,22 @@ def _test(case: ET.Element) -> RckTest:
     if (problem := case.find("failure")) is None:
         problem = case.find("error")
     if problem is not None:
-        return RckTest(name, Verdict.FAILED, _first_line(problem), seconds)
+        return RckTest(name, Verdict.FAILED, _reason(problem), seconds)
     if (skipped := case.find("skipped")) is not None:
-        reason = _first_line(skipped)
+        reason = _reason(skipped)
         # The report has one element for both; an abort is the one that carries an exception.
-        aborted = "TestAbortedException" in (skipped.text or "") or "AssumptionViolated" in (skipped.text or "")
+        aborted = "TestAbortedException" in (skipped.text or "") or "AssumptionViolated" in (
+            skipped.text or ""
+        )
         return RckTest(name, Verdict.ABORTED if aborted else Verdict.SKIPPED, reason, seconds)
     return RckTest(name, Verdict.PASSED, "", seconds)
 
 
-def _first_line(element: ET.Element) -> str:
-    text = element.get("message") or element.text or ""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _reason(element: ET.Element) -> str:
+    """The message without the exception's name and without the stack."""
+    lines = (element.get("message") or element.text or "").splitlines()
+    message = itertools.takewhile(lambda line: not line.startswith("\tat "), lines)
+    return " ".join(" ".join(message).split()).removeprefix("org.opentest4j.TestAbortedException: ")
 
 
 def _tail(text: str, lines: int = 40) -> str:

@@ -1,0 +1,67 @@
+"""PySpark on this machine with Iceberg, connected to a REST catalog."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from frazil.devstack.jars import SPARK_ICEBERG, jars
+from frazil.devstack.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def spark_settings(
+    catalog_uri: str,
+    warehouse: str | None = None,
+    name: str = "frazil",
+    properties: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The settings that make a REST catalog the Spark catalog `name`."""
+    prefix = f"spark.sql.catalog.{name}"
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": catalog_uri,
+        # With the cache on, a session does not see what cloned sessions commit.
+        f"{prefix}.cache-enabled": "false",
+    }
+    if warehouse is not None:
+        settings[f"{prefix}.warehouse"] = warehouse
+    return settings | {f"{prefix}.{key}": value for key, value in (properties or {}).items()}
+
+
+def spark_session(
+    settings: Mapping[str, str] | None = None, *, cores: int = 2, memory: str = "1g", app: str = "frazil"
+) -> SparkSession:
+    """A local session with the Iceberg jars and `settings`, small enough for a laptop.
+
+    >>> spark = spark_session(spark_settings("http://127.0.0.1:8181/catalog"))  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    base = {
+        "spark.jars": ",".join(str(jar) for jar in jars(SPARK_ICEBERG)),
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *java.options)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.log.level": "WARN",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
+    for key, value in (base | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

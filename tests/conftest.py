@@ -1,0 +1,84 @@
+"""Real services for the tests: each is started once, when the first test asks for it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.postgres import Postgres
+from frazil.devstack.seaweed import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SERVICES = {"postgres", "postgres_url", "object_store", "frazil_sqlite", "frazil_postgres"}
+_JVM = {"spark"}
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that asks for a service is marked by that, so that none slips into `make test-fast`."""
+    for item in items:
+        wanted = set(getattr(item, "fixturenames", ()))
+        if wanted & _SERVICES:
+            item.add_marker(pytest.mark.services)
+        if wanted & _JVM:
+            item.add_marker(pytest.mark.jvm)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One PostgreSQL server for the whole run; take a database of your own from `postgres_url`."""
+    with Postgres(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[Callable[[], str]]:
+    """Makes a fresh, empty database at each call; all are dropped after the test."""
+    names: list[str] = []
+
+    def make() -> str:
+        names.append(f"test_{os.getpid()}_{next(_numbers)}")
+        return postgres.create_database(names[-1])
+
+    yield make
+    for name in names:
+        postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    """One S3 store with STS; make a bucket of your own with `create_bucket`."""
+    with ObjectStore() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def frazil_sqlite() -> Iterator[FrazilServer]:
+    """A running server on SQLite with its default local warehouse."""
+    with FrazilServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def frazil_postgres(postgres: Postgres) -> Iterator[FrazilServer]:
+    """A running server on PostgreSQL."""
+    with FrazilServer(database_url=postgres.create_database("frazil_shared")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(frazil_sqlite: FrazilServer) -> Iterator[SparkSession]:
+    """Spark with the catalog `frazil` on `frazil_sqlite`; others can be added with `spark.conf.set`."""
+    from frazil.devstack.spark import spark_session, spark_settings
+
+    session = spark_session(spark_settings(frazil_sqlite.catalog_uri))
+    yield session
+    session.stop()
