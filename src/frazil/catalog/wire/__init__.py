@@ -113,6 +113,7 @@ from frazil.catalog.wire.responses import (
 )
 
 __all__ = [
+    "MAX_DEPTH",
     "AddEncryptionKey",
     "AddPartitionSpec",
     "AddSchema",
@@ -152,7 +153,6 @@ __all__ = [
     "LoadCredentialsResponse",
     "LoadTableResult",
     "LoadViewResult",
-    "MAX_DEPTH",
     "MapType",
     "MetadataLogEntry",
     "Namespace",
