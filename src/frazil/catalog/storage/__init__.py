@@ -1,0 +1,66 @@
+"""Where a warehouse's files are: profiles, credentials, locations, and reading and writing them."""
+
+from frazil.catalog.storage.base import READ_LIMIT, Storage
+from frazil.catalog.storage.credentials import (
+    Credential,
+    S3AccessKey,
+    S3SystemIdentity,
+    credential_type,
+    encode_credential,
+    parse_credential,
+)
+from frazil.catalog.storage.layout import DefaultLayout, FullHierarchy, StorageLayout, TabularOnly
+from frazil.catalog.storage.locations import ancestors, inside, join, owned_file, table_location
+from frazil.catalog.storage.opening import open_storage
+from frazil.catalog.storage.probe import Check, Status, probe, require_passed
+from frazil.catalog.storage.profiles import (
+    LocalProfile,
+    Profile,
+    S3Profile,
+    check_pair,
+    check_update,
+    encode_profile,
+    parse_profile,
+    profile_document,
+)
+from frazil.catalog.storage.purge import PurgeReport, purge_files
+from frazil.catalog.storage.reachable import Batch, Phase, Skipped, reachable_files
+
+__all__ = [
+    "READ_LIMIT",
+    "Batch",
+    "Check",
+    "Credential",
+    "DefaultLayout",
+    "FullHierarchy",
+    "LocalProfile",
+    "Phase",
+    "Profile",
+    "PurgeReport",
+    "S3AccessKey",
+    "S3Profile",
+    "S3SystemIdentity",
+    "Skipped",
+    "Status",
+    "Storage",
+    "StorageLayout",
+    "TabularOnly",
+    "ancestors",
+    "check_pair",
+    "check_update",
+    "credential_type",
+    "encode_credential",
+    "encode_profile",
+    "inside",
+    "join",
+    "open_storage",
+    "owned_file",
+    "parse_credential",
+    "parse_profile",
+    "probe",
+    "profile_document",
+    "purge_files",
+    "reachable_files",
+    "require_passed",
+    "table_location",
+]

@@ -1,0 +1,45 @@
+"""What an S3 store meant, out of obstore's long messages, without anything secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_STATUS = re.compile(r"status code: (\d{3}(?: [A-Za-z' -]+)?)")
+_CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+_AFTER_URL = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b[^-]*- (.*)", re.DOTALL)
+_LIMIT = 300
+
+
+def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """The store's own status, code and message, or the first line of what went wrong on the way."""
+    text = str(error).partition("\n\nDebug source")[0]
+    code, message, status = (p.search(text) for p in (_CODE, _MESSAGE, _STATUS))
+    if code:
+        http = f"(HTTP {status.group(1)})" if status else ""
+        said = " ".join(p for p in (code.group(1), message.group(1) if message else "", http) if p)
+    else:
+        tail = _AFTER_URL.search(text)
+        said = (tail.group(1) if tail else text).strip().partition("\n")[0]
+    return _masked(said, secrets)[:_LIMIT] or type(error).__name__
+
+
+def is_not_implemented(error: BaseException) -> bool:
+    """Whether the store has no conditional put."""
+    text = str(error)
+    return "status code: 501" in text or "<Code>NotImplemented</Code>" in text
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether no answer came at all, so that asking object by object would only wait longer."""
+    text = str(error)
+    return "HTTP error" in text and "status code:" not in text
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        # A very short value would blank out ordinary words and could be guessed from that.
+        if len(secret) >= 4:
+            text = text.replace(secret, "***")
+    return text
