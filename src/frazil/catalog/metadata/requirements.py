@@ -10,13 +10,18 @@ Json = dict[str, Any]
 
 CREATE = "assert-create"
 
-# The requirement's own field, and where the document has the value it is compared with.
+# The requirement's own field, where the document has the value it is compared with, and what to call it.
+# Iceberg's compatibility kit looks for the words of the messages.
 _SAME_NUMBER = {
-    "assert-last-assigned-field-id": ("last-assigned-field-id", "last-column-id"),
-    "assert-current-schema-id": ("current-schema-id", "current-schema-id"),
-    "assert-last-assigned-partition-id": ("last-assigned-partition-id", "last-partition-id"),
-    "assert-default-spec-id": ("default-spec-id", "default-spec-id"),
-    "assert-default-sort-order-id": ("default-sort-order-id", "default-sort-order-id"),
+    "assert-last-assigned-field-id": ("last-assigned-field-id", "last-column-id", "last assigned field id"),
+    "assert-current-schema-id": ("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": (
+        "last-assigned-partition-id",
+        "last-partition-id",
+        "last assigned partition id",
+    ),
+    "assert-default-spec-id": ("default-spec-id", "default-spec-id", "default partition spec"),
+    "assert-default-sort-order-id": ("default-sort-order-id", "default-sort-order-id", "default sort order"),
 }
 
 
@@ -48,14 +53,16 @@ def check_requirements(requirements: list[Json], metadata: Json | None) -> None:
 def _check(requirement: Json, metadata: Json) -> None:
     kind = requirement["type"]
     if kind in _SAME_NUMBER:
-        field, key = _SAME_NUMBER[kind]
+        field, key, name = _SAME_NUMBER[kind]
         if requirement[field] != metadata[key]:
-            raise CommitFailed(f"Requirement failed: {key} is {metadata[key]}, expected {requirement[field]}")
+            raise CommitFailed(
+                f"Requirement failed: {name} changed: expected id {requirement[field]} != {metadata[key]}"
+            )
     elif kind == "assert-table-uuid":
         if requirement["uuid"].lower() != str(metadata.get("table-uuid")).lower():
             raise CommitFailed(
-                f"Requirement failed: UUID does not match: {metadata.get('table-uuid')}, "
-                f"expected {requirement['uuid'][:100]}"
+                f"Requirement failed: UUID does not match: "
+                f"expected {requirement['uuid'][:100]} != {metadata.get('table-uuid')}"
             )
     elif kind == "assert-ref-snapshot-id":
         _check_ref(requirement, metadata)

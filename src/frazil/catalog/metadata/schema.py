@@ -128,9 +128,9 @@ class SchemaIndex:
             if isinstance(field.type, str):
                 primitive = parse_primitive(field.type)
                 if primitive is not None and primitive.family in V3_TYPES:
-                    raise InvalidInput(f"field {field.name}: type {field.type} needs format version 3")
+                    raise InvalidInput(f"field {field.name}: {field.type} is not supported until v3")
             if field.has_default:
-                raise InvalidInput(f"field {field.name}: an initial-default needs format version 3")
+                raise InvalidInput(f"field {field.name}: an initial-default is not supported until v3")
 
     def check_ids(self) -> None:
         """Ids a client chose itself must stay out of the range of the metadata columns."""

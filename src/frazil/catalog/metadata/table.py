@@ -71,7 +71,8 @@ def apply_updates(
                 raise InvalidInput("not an update of a table")
             apply(table, update)
         except (InvalidInput, CommitFailed) as error:
-            raise type(error)(f"updates[{position}] ({action}): {error.message}") from None
+            where = f"updates[{position}] ({action})"
+            raise type(error)(f"{where}: {error.message}", kind=error.kind) from None
     if metadata is not None and not table.changed:
         return metadata
     return _finish(table, metadata_location)

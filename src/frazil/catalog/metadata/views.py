@@ -82,8 +82,8 @@ def check_view_requirements(requirements: list[Json] | None, metadata: Json | No
             raise InvalidInput(f"requirements: {requirement['type']!r} is not a requirement of a view")
         if requirement["uuid"].lower() != metadata["view-uuid"].lower():
             raise CommitFailed(
-                f"Requirement failed: view UUID does not match: {metadata['view-uuid']}, "
-                f"expected {requirement['uuid'][:100]}"
+                f"Requirement failed: view UUID does not match: "
+                f"expected {requirement['uuid'][:100]} != {metadata['view-uuid']}"
             )
 
 
@@ -98,7 +98,8 @@ def apply_view_updates(metadata: Json, updates: list[Json], *, now_ms: int) -> J
                 raise InvalidInput("not an update of a view")
             apply(view, update)
         except InvalidInput as error:
-            raise InvalidInput(f"updates[{position}] ({action}): {error.message}") from None
+            where = f"updates[{position}] ({action})"
+            raise InvalidInput(f"{where}: {error.message}", kind=error.kind) from None
     return _finish(view) if view.changed else metadata
 
 
@@ -232,7 +233,10 @@ def _check_version(version: Json) -> None:
     for representation in version["representations"]:
         dialect = representation["dialect"].lower()
         if dialect in seen:
-            raise InvalidInput(f"a view version has one query for a dialect, not several for {dialect}")
+            raise InvalidInput(
+                f"Invalid view version: Cannot add multiple queries for dialect {dialect}",
+                kind="IllegalArgumentException",  # the class that Iceberg's clients throw for it
+            )
         seen.add(dialect)
 
 
