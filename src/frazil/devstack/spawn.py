@@ -49,7 +49,8 @@ def _start(command: Command, log: Path) -> subprocess.Popen[bytes]:
             user=command.user,
             group=command.group,
             extra_groups=[] if command.user is not None else None,
-            preexec_fn=_die_with_parent(command.orphan_signal),
+            # It only calls prctl, which is safe between fork and exec.
+            preexec_fn=_die_with_parent(command.orphan_signal),  # noqa: PLW1509
         )
 
 
