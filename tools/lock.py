@@ -45,7 +45,13 @@ def write(arguments: list[str]) -> None:
         path = ROOT / "locks" / f"{name}.txt"
         path.parent.mkdir(exist_ok=True)
         command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
-        command += ["--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--python-version", "3.11"]
+        command += [
+            "--no-annotate",
+            "--no-emit-index-url",
+            "--no-emit-find-links",
+            "--python-version",
+            "3.11",
+        ]
         command += [*sources, *arguments, "--output-file", str(path)]
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
         path.write_text(f"{STAMP}{fingerprint()}\n{path.read_text()}")
