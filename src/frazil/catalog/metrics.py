@@ -32,6 +32,9 @@ class RequestMetrics:
         self.commit_conflicts = Counter(
             "frazil_commit_conflicts", "Commits that lost the swap and were tried again.", registry=self.registry
         )
+        self.reports = Counter(
+            "frazil_metrics_reports", "Scan and commit reports of engines.", ["type"], registry=self.registry
+        )
         self.purged_files = Counter("frazil_purged_files", "Files deleted by table purges.", registry=self.registry)
         self.purges_waiting = Gauge("frazil_purges_waiting", "Purges not yet finished.", registry=self.registry)
         # Looking a labelled child up costs more than using it.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 from frazil.catalog.db import Database
@@ -20,6 +22,7 @@ from frazil.core.errors import NoSuchTable, NoSuchView, NoSuchWarehouse
 from frazil.core.names import check_name, name_key, namespace_key, show
 
 Key = tuple[str, str, str]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,11 @@ class Catalog:
         self.warehouses = Warehouses(database, secrets)
         self.documents = DocumentCache(settings.metadata_cache_mb * 1024 * 1024)
         self.purge_requested = asyncio.Event()
+        #: What `/v1/config` and `/openapi.json` answer; set once the endpoints are known.
+        self.endpoints: list[str] = []
+        self.openapi = b""
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._background: set[asyncio.Task[Any]] = set()
 
     async def find(self, prefix: str, levels: tuple[str, ...], name: str) -> Place:
         """Look a name up; the metadata document crosses the wire only if it is not held already."""
@@ -105,6 +112,24 @@ class Catalog:
                     lock = self._locks[key] = asyncio.Lock()
                 await stack.enter_async_context(lock)
             yield
+
+
+    def background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start work that no answer waits for; `close` waits for it."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    async def close(self) -> None:
+        if self._background:
+            await asyncio.wait(self._background, timeout=10)
+        await self.warehouses.close()
+        await self.database.close()
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("background work failed", exc_info=task.exception())
 
 
 def no_such(kind: tabulars.Kind, levels: tuple[str, ...], name: str) -> NoSuchTable | NoSuchView:

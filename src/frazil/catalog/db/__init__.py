@@ -9,7 +9,7 @@ from frazil.catalog.db.base import (
     UniqueViolation,
 )
 from frazil.catalog.db.connect import connect
-from frazil.catalog.db.migrate import migrate, schema_state
+from frazil.catalog.db.migrate import migrate, migrations, schema_state
 
 __all__ = [
     "Connection",
@@ -20,5 +20,6 @@ __all__ = [
     "UniqueViolation",
     "connect",
     "migrate",
+    "migrations",
     "schema_state",
 ]

@@ -74,7 +74,8 @@ async def _read_request(scope: Scope, receive: Receive, params: dict[str, str], 
     if method not in ("GET", "HEAD"):
         _refuse_other_sites(headers)
         body = await _read_body(receive)
-    return Request(method, scope["path"], params, headers, scope["query_string"], body, request_id)
+    query: bytes = scope["query_string"]
+    return Request(method, scope["path"], params, headers, query, body, request_id, scope["scheme"])
 
 
 def _no_endpoint(method: str, raw_path: bytes, endpoints: dict[str, Endpoint]) -> Response:

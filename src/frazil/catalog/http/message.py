@@ -18,7 +18,7 @@ json_bytes = msgspec.json.Encoder().encode
 class Request:
     """One HTTP request, its path parameters decoded, its body read whole."""
 
-    __slots__ = ("_headers", "_query", "body", "id", "method", "params", "path")
+    __slots__ = ("_headers", "_query", "body", "id", "method", "params", "path", "scheme")
 
     def __init__(
         self,
@@ -29,7 +29,9 @@ class Request:
         query: bytes,
         body: bytes,
         request_id: str,
+        scheme: str = "http",
     ) -> None:
+        self.scheme = scheme
         self.method = method
         self.path = path
         self.params = params
@@ -42,6 +44,10 @@ class Request:
         """The value of a header (given in lower case), or None."""
         value = self._headers.get(name.encode())
         return None if value is None else value.decode("latin-1").strip()
+
+    @property
+    def query_string(self) -> str:
+        return self._query.decode("latin-1")
 
     def query(self, kind: type[T]) -> T:
         """The query parameters as `kind`, a struct whose fields all have defaults."""

@@ -139,12 +139,22 @@ async def delete(connection: Connection, tabular_id: str, metadata_location: str
 
 
 async def rename(
-    connection: Connection, tabular_id: str, namespace_id: str, levels: tuple[str, ...], name: str, now_ms: int
+    connection: Connection,
+    source: tuple[str, str, str],
+    namespace_id: str,
+    levels: tuple[str, ...],
+    name: str,
+    now_ms: int,
 ) -> bool:
+    """Move the tabular `source` (its id, namespace id and name); False when it is no longer there."""
+    tabular_id, old_namespace_id, old_name = source
     try:
         touched = await connection.execute(
-            "UPDATE tabular SET namespace_id = $2, name = $3, name_key = $4, updated_at = $5 WHERE tabular_id = $1",
+            "UPDATE tabular SET namespace_id = $4, name = $5, name_key = $6, updated_at = $7 "
+            "WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3",
             tabular_id,
+            old_namespace_id,
+            name_key(old_name),
             namespace_id,
             name,
             name_key(name),

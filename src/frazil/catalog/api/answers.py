@@ -1,0 +1,60 @@
+"""Answers that carry a metadata document: the stored bytes are spliced in, never parsed."""
+
+from __future__ import annotations
+
+from frazil.catalog.documents import Document
+from frazil.catalog.http import Request, Response, json_bytes
+from frazil.catalog.warehouses import Warehouse
+
+
+def table_variant(request: Request, snapshots: str) -> str:
+    """What, beside the version, an answer depends on; part of its ETag."""
+    return f"{snapshots}\n{request.header('x-iceberg-access-delegation') or ''}"
+
+
+def table_answer(request: Request, warehouse: Warehouse, document: Document, snapshots: str = "all") -> Response:
+    """LoadTableResult."""
+    raw = document.raw if snapshots == "all" else document.refs
+    body = b"".join(
+        (
+            b'{"metadata-location":',
+            json_bytes(document.metadata_location),
+            b',"metadata":',
+            raw,
+            b',"config":',
+            warehouse.table_config,
+            b"}",
+        )
+    )
+    etag = document.etag(table_variant(request, snapshots))
+    return Response(200, body, headers=[(b"etag", etag.encode())])
+
+
+def commit_answer(request: Request, document: Document) -> Response:
+    """CommitTableResponse. Its ETag is that of a plain load."""
+    body = b"".join(
+        (b'{"metadata-location":', json_bytes(document.metadata_location), b',"metadata":', document.raw, b"}")
+    )
+    return Response(200, body, headers=[(b"etag", document.etag(table_variant(request, "all")).encode())])
+
+
+def view_answer(document: Document) -> Response:
+    """LoadViewResult."""
+    body = b"".join(
+        (
+            b'{"metadata-location":',
+            json_bytes(document.metadata_location),
+            b',"metadata":',
+            document.raw,
+            b',"config":{}}',
+        )
+    )
+    return Response(200, body)
+
+
+def matches(if_none_match: str | None, etag: str) -> bool:
+    """Whether an `If-None-Match` header names the ETag."""
+    if if_none_match is None:
+        return False
+    candidates = [candidate.strip().removeprefix("W/") for candidate in if_none_match.split(",")]
+    return "*" in candidates or etag in candidates

@@ -1,0 +1,59 @@
+"""Dropping tables and views."""
+
+from __future__ import annotations
+
+from frazil.catalog.api import idempotent
+from frazil.catalog.commits import MAX_ATTEMPTS, backoff, too_many_rivals
+from frazil.catalog.http import Request, Response, no_content
+from frazil.catalog.service import Catalog, Loaded, now_ms
+from frazil.catalog.store import purges, tabulars
+from frazil.catalog.store.idempotency import Mark
+from frazil.catalog.warehouses import Warehouse
+from frazil.core.errors import InvalidInput
+from frazil.core.names import show, split_levels
+
+
+async def drop(
+    catalog: Catalog, request: Request, name: str, kind: tabulars.Kind, *, purge: bool
+) -> Response:
+    """Remove the row and, in the same transaction, note that the files are to be purged."""
+    levels = split_levels(request.params["namespace"], "namespace")
+
+    async def run(mark: Mark | None) -> Response:
+        for attempt in range(MAX_ATTEMPTS):
+            warehouse, found = await catalog.load(request.params["prefix"], levels, name, kind)
+            if purge:
+                _refuse_without_gc(found, show(levels, name))
+            if await _delete(catalog, warehouse, found, show(levels, name), mark, purge=purge):
+                if purge:
+                    catalog.purge_requested.set()
+                return no_content()
+            await backoff(catalog, attempt)
+        raise too_many_rivals([show(levels, name)])
+
+    return await idempotent.once(catalog, request, run)
+
+
+async def _delete(
+    catalog: Catalog, warehouse: Warehouse, found: Loaded, name: str, mark: Mark | None, *, purge: bool
+) -> bool:
+    """False when the table changed since it was read: what is purged must be its last version."""
+    document = found.document
+    async with catalog.database.transaction() as connection:
+        if not await tabulars.delete(connection, found.tabular_id, document.metadata_location):
+            return False
+        if purge:
+            await purges.request(
+                connection, warehouse.warehouse_id, name, document.metadata_location, document.raw, now_ms()
+            )
+        if mark is not None:
+            await mark.record(connection, 204, now_ms())
+    return True
+
+
+def _refuse_without_gc(found: Loaded, name: str) -> None:
+    enabled = found.document.parsed.get("properties", {}).get("gc.enabled", "true")
+    if enabled.lower() == "false":
+        raise InvalidInput(
+            f"Cannot purge {name}: gc.enabled is false, other tables may share its files; drop it without purge"
+        )

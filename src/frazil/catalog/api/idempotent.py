@@ -1,0 +1,83 @@
+"""Runs a mutation at most once for each `Idempotency-Key`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from frazil.catalog.db import UniqueViolation
+from frazil.catalog.http import Request, Response
+from frazil.catalog.http.errors import error_body, status_of
+from frazil.catalog.service import Catalog, now_ms
+from frazil.catalog.store.idempotency import Mark, Recorded, digest, is_rival, recorded
+from frazil.catalog.warehouses import checked_id
+from frazil.core.errors import Conflict, FrazilError, InvalidInput, NotFound, Unprocessable
+
+HEADER = "Idempotency-Key"
+_log = logging.getLogger(__name__)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+async def once(
+    catalog: Catalog,
+    request: Request,
+    run: Callable[[Mark | None], Awaitable[Response]],
+    again: Callable[[], Awaitable[Response]] | None = None,
+) -> Response:
+    """`run` must record the mark in the transaction of its change.
+
+    A repeated request gets the recorded answer or, where the answer may hold more than fits to be
+    stored, what `again` makes of the present state.
+    """
+    mark = _mark(request)
+    if mark is None:
+        return await run(None)
+    before = await recorded(catalog.database, mark)
+    if before is None:
+        try:
+            return await run(mark)
+        except UniqueViolation as error:
+            if not is_rival(error):
+                raise
+        except (NotFound, Conflict) as error:
+            await _record_refusal(catalog, mark, error)
+            raise
+        before = await recorded(catalog.database, mark)
+        assert before is not None, "a rival holds the key"
+    return await _replay(before, mark, again)
+
+
+async def _replay(before: Recorded, mark: Mark, again: Callable[[], Awaitable[Response]] | None) -> Response:
+    if before.request != mark.request:
+        raise Unprocessable(f"{HEADER} {mark.key} was used for another request; make a new key")
+    if before.status < 300 and not before.answer and again is not None:
+        return await again()
+    return Response(before.status, before.answer.encode())
+
+
+async def _record_refusal(catalog: Catalog, mark: Mark, error: FrazilError) -> None:
+    """A 404 or 409 is final too. Losing this record only means that the request is judged afresh."""
+    status = status_of(error)
+    answer = error_body(status, error.kind, error.message).decode()
+    try:
+        await mark.record(catalog.database, status, now_ms(), answer)
+    except (FrazilError, UniqueViolation) as failure:
+        _log.info("idempotency record of a refusal was not kept: %s", failure)
+
+
+def _mark(request: Request) -> Mark | None:
+    key = request.header(HEADER.lower())
+    if key is None:
+        return None
+    if not _UUID.fullmatch(key):
+        raise InvalidInput(f"{HEADER} {key[:80]!r} is not a UUID")
+    path = f"{request.path}?{request.query_string}"
+    return Mark(checked_id(request.params["prefix"]), key.lower(), digest(request.method, path, request.body))
+
+
+def answer_text(value: object) -> str:
+    """A small answer in the form in which it is recorded."""
+    return msgspec.json.encode(value).decode()

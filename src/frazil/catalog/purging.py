@@ -1,0 +1,84 @@
+"""Deletes the files of purged tables, in the background, until every one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import msgspec
+
+from frazil.catalog.service import Catalog, now_ms
+from frazil.catalog.storage import purge_files
+from frazil.catalog.store import idempotency, purges
+from frazil.core.errors import FrazilError
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 5.0
+_RENEW_SECONDS = purges.LEASE_MS / 3000
+_MAX_WAIT_MS = 3_600_000
+
+
+class Janitor:
+    """Works off purges and forgets old idempotency keys. Any number of processes may run one."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def run(self) -> None:
+        if self._catalog.database.dialect == "sqlite":
+            await purges.release_all(self._catalog.database)
+        while True:
+            try:
+                await self._work_off()
+                await idempotency.forget_old(self._catalog.database, now_ms())
+            except FrazilError as error:
+                _log.warning("purging paused: %s", error)
+            self._catalog.purge_requested.clear()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._catalog.purge_requested.wait(), _POLL_SECONDS)
+
+    async def _work_off(self) -> None:
+        database = self._catalog.database
+        while (purge := await purges.next_due(database, now_ms())) is not None:
+            lease = await purges.claim(database, purge, now_ms())
+            if lease is not None:
+                await self._purge(purge, lease)
+        self._catalog.metrics.purges_waiting.set(await purges.waiting(database))
+
+    async def _purge(self, purge: purges.Purge, lease: int) -> None:
+        database = self._catalog.database
+        work = asyncio.create_task(self._delete_files(purge))
+        try:
+            while not (await asyncio.wait([work], timeout=_RENEW_SECONDS))[0]:
+                renewed = await purges.renew(database, purge.purge_id, lease, now_ms())
+                if renewed is None:
+                    return
+                lease = renewed
+            error = work.result()
+        finally:
+            work.cancel()
+        if error is None:
+            await purges.finish(database, purge.purge_id)
+            return
+        wait = min(1000 * 2**purge.attempts, _MAX_WAIT_MS)
+        _log.warning("purge of %s will be tried again in %d s: %s", purge.name, wait // 1000, error)
+        await purges.postpone(database, purge.purge_id, error, now_ms() + wait)
+
+    async def _delete_files(self, purge: purges.Purge) -> str | None:
+        """None when done, else what went wrong."""
+        try:
+            warehouse = await self._catalog.warehouses.get(purge.warehouse_id)
+            metadata = msgspec.json.decode(purge.metadata)
+            report = await purge_files(warehouse.storage, metadata, purge.metadata_location)
+        except FrazilError as error:
+            return str(error)
+        self._catalog.metrics.purged_files.inc(report.deleted)
+        for skipped in report.skips:
+            _log.warning("purge of %s leaves %s alone: %s", purge.name, skipped.location, skipped.reason)
+        if not report.complete:
+            location, reason = report.failures[0]
+            return f"{report.failed} files could not be deleted, the first {location}: {reason}"
+        _log.info("purged %s: %d files", purge.name, report.deleted)
+        return None

@@ -1,0 +1,130 @@
+"""Puts the server together and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from frazil import __version__
+from frazil.catalog.api import commits, config, namespaces, operations, reports, tables, views
+from frazil.catalog.api.config import DEFAULT_PROJECT
+from frazil.catalog.db import Database, connect, migrate, schema_state
+from frazil.catalog.http import Endpoint, HttpApp, json_bytes, openapi_document
+from frazil.catalog.logs import RequestLog
+from frazil.catalog.metrics import RequestMetrics
+from frazil.catalog.purging import Janitor
+from frazil.catalog.secrets import SecretBox, load_or_create_key
+from frazil.catalog.service import Catalog, now_ms
+from frazil.catalog.settings import ServerSettings
+from frazil.catalog.storage import LocalProfile, encode_profile
+from frazil.core.errors import InvalidConfig
+from frazil.core.names import check_name, name_key
+
+
+def endpoints() -> list[Endpoint]:
+    """Every endpoint of the server."""
+    modules = (config, namespaces, tables, commits, views, reports, operations)
+    return [endpoint for module in modules for endpoint in module.routes.endpoints]
+
+
+@asynccontextmanager
+async def running_catalog(settings: ServerSettings) -> AsyncIterator[HttpApp]:
+    """The application, with its database open and its background work running."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    secrets = SecretBox(_secret_key(settings))
+    database = await connect(settings.database)
+    metrics = RequestMetrics()
+    catalog = Catalog(settings, database, secrets, metrics)
+    try:
+        await prepare(database, settings, secrets)
+        every = endpoints()
+        catalog.endpoints = _advertised(every)
+        catalog.openapi = json_bytes(openapi_document(every, title="frazil", version=__version__))
+        janitor = asyncio.create_task(Janitor(catalog).run())
+        try:
+            yield HttpApp(every, state=catalog, log=RequestLog(settings.access_log), metrics=metrics)
+        finally:
+            janitor.cancel()
+            with suppress(asyncio.CancelledError):
+                await janitor
+    finally:
+        await catalog.close()
+
+
+async def prepare(database: Database, settings: ServerSettings, secrets: SecretBox) -> None:
+    """Bring the schema up to date and make sure that the first rows are there."""
+    state = await schema_state(database)
+    if state.pending < 0 or state.current == 0 or database.dialect == "sqlite":
+        await migrate(database)
+    elif state.pending:
+        raise InvalidConfig(
+            f"the database is at schema version {state.current}, this frazil needs {state.newest}: run `frazil migrate`"
+        )
+    await _first_rows(database, settings, secrets)
+
+
+async def _first_rows(database: Database, settings: ServerSettings, secrets: SecretBox) -> None:
+    """Server identity, default project and default warehouse; only ever made together and once."""
+    fingerprint = secrets.fingerprint()
+    async with database.transaction() as connection:
+        first = await connection.execute(
+            "INSERT INTO server (singleton, server_id, secret_key) VALUES (1, $1, $2) ON CONFLICT DO NOTHING",
+            str(uuid.uuid4()),
+            fingerprint,
+        )
+        if first:
+            await connection.execute(
+                "INSERT INTO project (project_id, name, created_at) VALUES ($1, $2, $3)",
+                DEFAULT_PROJECT,
+                "Default Project",
+                now_ms(),
+            )
+            await connection.execute(
+                "INSERT INTO warehouse (warehouse_id, project_id, name, name_key, status, storage_profile, "
+                "delete_profile, allowed_format_versions, created_at) "
+                "VALUES ($1, $2, $3, $4, 'active', $5, $6, '[1,2,3]', $7)",
+                str(uuid.uuid4()),
+                DEFAULT_PROJECT,
+                check_name(settings.default_warehouse, "default-warehouse"),
+                name_key(settings.default_warehouse),
+                encode_profile(LocalProfile(path=str(_default_warehouse_dir(settings)))).decode(),
+                msgspec.json.encode({"type": "hard"}).decode(),
+                now_ms(),
+            )
+    row = await database.fetchrow("SELECT secret_key FROM server")
+    if row is None or row[0] != fingerprint:
+        raise InvalidConfig(
+            "the credentials in this database are sealed with another key: set FRAZIL_ENCRYPTION_KEY to it, "
+            f"or bring the file {_key_file(settings)} of the first server"
+        )
+
+
+def _default_warehouse_dir(settings: ServerSettings) -> Path:
+    directory = settings.data_dir / "warehouse"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _secret_key(settings: ServerSettings) -> bytes:
+    if settings.encryption_key:
+        return bytes.fromhex(settings.encryption_key)
+    return load_or_create_key(_key_file(settings))
+
+
+def _key_file(settings: ServerSettings) -> Path:
+    return settings.data_dir / "secret.key"
+
+
+def _advertised(every: list[Endpoint]) -> list[str]:
+    """The endpoints of the Iceberg REST spec, in the form in which clients compare them."""
+    prefix = "/catalog"
+    return [
+        f"{endpoint.method} {endpoint.path.removeprefix(prefix)}"
+        for endpoint in every
+        if endpoint.path.startswith(prefix + "/v1/{prefix}")
+    ]

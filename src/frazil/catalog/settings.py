@@ -1,0 +1,61 @@
+"""The settings of `frazil serve` and `frazil migrate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from frazil.catalog.db.connect import masked
+from frazil.core.errors import InvalidConfig
+from frazil.core.settings import setting
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _hidden(_value: str) -> str:
+    return "***"
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Everything that can be set; `frazil serve --show-config` prints it."""
+
+    host: str = setting("127.0.0.1", "Address to listen on.")
+    port: int = setting(8181, "Port to listen on; 0 takes a free one.")
+    data_dir: Path = setting(Path("~/.frazil"), "Where the SQLite file, the default warehouse and the secret key live.")
+    database_url: str | None = setting(
+        None, "postgresql://user:password@host/database; without it, a SQLite file in the data directory.", mask=masked
+    )
+    base_uri: str | None = setting(None, "The URL that clients reach the server at, if it is behind a proxy.")
+    encryption_key: str | None = setting(
+        None,
+        "Key that seals stored credentials (64 hex digits); without it, one is made in the data directory.",
+        mask=_hidden,
+    )
+    default_warehouse: str = setting("default", "Name of the warehouse that exists from the start.")
+    metadata_cache_mb: int = setting(32, "Memory for table metadata, in MiB.")
+    access_log: bool = setting(True, "Log a line for each request.")
+    log_level: str = setting("info", "debug, info, warning or error.")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data_dir", self.data_dir.expanduser().absolute())
+        if not 0 <= self.port <= 65535:
+            raise InvalidConfig(f"port {self.port} is not between 0 and 65535")
+        if self.log_level not in _LOG_LEVELS:
+            raise InvalidConfig(f"log-level {self.log_level!r} is not one of {', '.join(_LOG_LEVELS)}")
+        if self.metadata_cache_mb < 1:
+            raise InvalidConfig("metadata-cache-mb must be at least 1")
+        if self.encryption_key is not None and not _is_key(self.encryption_key):
+            raise InvalidConfig("encryption-key must be 64 hex digits; make one with: openssl rand -hex 32")
+
+    @property
+    def database(self) -> str:
+        """The database URL in force."""
+        return self.database_url or f"sqlite://{self.data_dir / 'catalog.db'}"
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(bytes.fromhex(text)) == 32
+    except ValueError:
+        return False

@@ -1,0 +1,88 @@
+"""Purges: tables that are gone from the catalog and whose files are still to be deleted."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from frazil.catalog.db import Connection, Database
+
+#: A purge that shows no progress for so long is taken up by whoever comes by.
+LEASE_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    purge_id: str
+    warehouse_id: str
+    name: str
+    metadata_location: str
+    metadata: bytes
+    attempts: int
+    not_before: int
+
+
+async def request(
+    connection: Connection, warehouse_id: str, name: str, metadata_location: str, metadata: bytes, now_ms: int
+) -> None:
+    """Part of the transaction that deletes the table's row."""
+    await connection.execute(
+        "INSERT INTO purge (purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at) "
+        "VALUES ($1, $2, $3, $4, $5, $6, $6)",
+        str(uuid.uuid4()),
+        warehouse_id,
+        name,
+        metadata_location,
+        metadata,
+        now_ms,
+    )
+
+
+async def next_due(connection: Connection, now_ms: int) -> Purge | None:
+    row = await connection.fetchrow(
+        "SELECT purge_id, warehouse_id, name, metadata_location, metadata, attempts, not_before FROM purge "
+        "WHERE not_before <= $1 ORDER BY not_before LIMIT 1",
+        now_ms,
+    )
+    return Purge(row[0], row[1], row[2], row[3], row[4], row[5], row[6]) if row else None
+
+
+async def claim(database: Database, purge: Purge, now_ms: int) -> int | None:
+    """Take a purge for the length of a lease: its end, or None when another process was quicker."""
+    until = now_ms + LEASE_MS
+    touched = await database.execute(
+        "UPDATE purge SET not_before = $3, attempts = attempts + 1 WHERE purge_id = $1 AND not_before = $2",
+        purge.purge_id,
+        purge.not_before,
+        until,
+    )
+    return until if touched else None
+
+
+async def renew(database: Database, purge_id: str, lease: int, now_ms: int) -> int | None:
+    """Hold a purge longer: the lease's new end, or None when it was lost."""
+    until = now_ms + LEASE_MS
+    touched = await database.execute(
+        "UPDATE purge SET not_before = $3 WHERE purge_id = $1 AND not_before = $2", purge_id, lease, until
+    )
+    return until if touched else None
+
+
+async def finish(database: Database, purge_id: str) -> None:
+    await database.execute("DELETE FROM purge WHERE purge_id = $1", purge_id)
+
+
+async def postpone(database: Database, purge_id: str, error: str, until_ms: int) -> None:
+    await database.execute(
+        "UPDATE purge SET not_before = $2, last_error = $3 WHERE purge_id = $1", purge_id, until_ms, error
+    )
+
+
+async def release_all(database: Database) -> None:
+    """Only where no other process can be at work: the leases of a process that died end at once."""
+    await database.execute("UPDATE purge SET not_before = 0")
+
+
+async def waiting(connection: Connection) -> int:
+    row = await connection.fetchrow("SELECT count(*) FROM purge")
+    return int(row[0]) if row else 0

@@ -1,0 +1,5 @@
+"""The `frazil` command."""
+
+from frazil.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,3 @@
+from frazil.cli import main
+
+main()

@@ -1,0 +1,34 @@
+"""The top of the command line: subcommands, and errors in plain words."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from frazil import __version__
+from frazil.cli.migrate import migrate
+from frazil.cli.serve import serve
+from frazil.core.errors import FrazilError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="frazil")
+def cli() -> None:
+    """A streaming lakehouse in Python.
+
+    Start here:  frazil serve
+    """
+
+
+cli.add_command(serve)
+cli.add_command(migrate)
+
+
+def main() -> None:
+    """Entry point; an expected error is one line on standard error and exit code 1."""
+    try:
+        cli(prog_name="frazil")
+    except FrazilError as error:
+        click.echo(f"frazil: {error.message}", err=True)
+        sys.exit(1)
