@@ -169,9 +169,16 @@ def _fill_in(doc: Json) -> None:
     if current is None or current == NO_SNAPSHOT:
         current = NO_SNAPSHOT if doc["format-version"] < ROW_LINEAGE_VERSION else None
         doc["current-snapshot-id"] = current
-    if doc.get("refs") is None:
-        has_current = current not in (None, NO_SNAPSHOT)
-        doc["refs"] = {MAIN: {"snapshot-id": current, "type": "branch"}} if has_current else {}
+    # Java reads a null parent or summary as a value and fails on it.
+    doc["snapshots"] = [_without_nulls(snapshot) for snapshot in doc["snapshots"]]
+    refs = {name: _without_nulls(ref) for name, ref in (doc.get("refs") or {}).items()}
+    if current not in (None, NO_SNAPSHOT):
+        refs.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
+    doc["refs"] = refs
+
+
+def _without_nulls(entry: Json) -> Json:
+    return {k: v for k, v in entry.items() if v is not None}
 
 
 def _check_layout(doc: Json) -> None:

@@ -20,7 +20,7 @@ def check(spec: Json, index: SchemaIndex) -> None:
     ids: set[int] = set()
     for position, field in enumerate(spec["fields"]):
         name = field["name"]
-        what = f"partition field {position} ({name})"
+        what = f"partition field {position} ({name[:100]})"
         if not name:
             raise InvalidInput(f"{what} has an empty name")
         if name in names:
@@ -43,7 +43,7 @@ def _check_field(field: Json, index: SchemaIndex, what: str) -> None:
     else:
         check_sources(field, index, what)
         for source in sources(field):
-            if any(above.type["type"] != "struct" for above in index.parents(index.fields[source])):
+            if index.fields[source].in_collection:
                 raise InvalidInput(f"{what}: the source column is inside a list or map")
     taken = index.id_of(field["name"])
     ids = sources(field)
@@ -58,11 +58,11 @@ def stored(spec: Json, spec_id: int, others: list[Json], last_id: int) -> tuple[
     either agree, else the next free one.
     """
     known = {_key(f): f["field-id"] for other in others for f in other["fields"] if "field-id" in f}
+    last_id = max([last_id, *(f["field-id"] for f in spec["fields"] if f.get("field-id") is not None)])
     fields = []
     for field in spec["fields"]:
         copy = with_sources(field, None)
         if "field-id" not in copy:
-            last_id = max(last_id, *(f["field-id"] for f in spec["fields"] if f.get("field-id")), 0)
             copy["field-id"] = known.get(_key(copy), last_id + 1)
         last_id = max(last_id, copy["field-id"])
         fields.append(copy)

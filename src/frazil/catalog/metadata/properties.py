@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from frazil.catalog.metadata.builder import (
@@ -33,6 +34,7 @@ RESERVED = frozenset(
         "default-sort-order",
     }
 )
+_INT = re.compile(r"[+-]?[0-9]{1,10}")
 _COMMIT_NUMBERS = (
     "commit.retry.num-retries",
     "commit.retry.min-wait-ms",
@@ -58,7 +60,8 @@ def of_new_table(properties: Mapping[str, str], format_version: int) -> dict[str
         if key in properties and format_version < ROW_LINEAGE_VERSION:
             raise InvalidInput(f"property {key} needs format version 3")
     for key in _COMMIT_NUMBERS:
-        if key in properties and not _is_count(properties[key]):
+        number = parse_int(properties[key]) if key in properties else 0
+        if number is None or number < 0:
             raise InvalidInput(f"property {key} must be a number, 0 or more: {properties[key][:50]!r}")
     stored = {PARQUET_COMPRESSION: "zstd"}
     stored.update({k: v for k, v in properties.items() if k not in RESERVED})
@@ -82,10 +85,10 @@ def previous_versions_max(properties: Mapping[str, str]) -> int:
     text = properties.get(PREVIOUS_VERSIONS_MAX)
     if text is None:
         return 100
-    try:
-        return max(1, int(text[:20]))
-    except ValueError:
-        raise InvalidInput(f"property {PREVIOUS_VERSIONS_MAX} must be a number: {text[:50]!r}") from None
+    number = parse_int(text)
+    if number is None:
+        raise InvalidInput(f"property {PREVIOUS_VERSIONS_MAX} must be a number: {text[:50]!r}")
+    return max(1, number)
 
 
 def is_gzip(properties: Mapping[str, str]) -> bool:
@@ -100,5 +103,6 @@ def is_true(properties: Mapping[str, str], key: str) -> bool:
     return properties.get(key, "").lower() == "true"
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 19
+def parse_int(text: str) -> int | None:
+    """The number that Java would read in `text`: Python's `int` takes more, such as `1_000`."""
+    return int(text) if _INT.fullmatch(text) else None

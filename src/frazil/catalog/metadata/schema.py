@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
 
 from frazil.catalog.wire.primitives import V3_TYPES, parse_primitive
 from frazil.core.errors import InvalidInput
 
 Json = dict[str, Any]
+_Digest: TypeAlias = blake2b
 
 # Ids above it belong to metadata columns (`_file`, `_pos`, `_row_id`, …) in every Iceberg table.
 MAX_FIELD_ID = 2**31 - 1 - 200
@@ -15,101 +17,71 @@ V3 = 3
 
 
 class Field(NamedTuple):
-    """A field of a schema, at any depth; `parent` is the id of the field whose type holds it."""
+    """A field of a schema, at any depth, and what it is inside of."""
 
     id: int
     name: str
     type: Any
     required: bool
-    parent: int | None
     has_default: bool
-
-
-class _Name(dict[str, "_Name"]):
-    """A node in the tree of dotted names; linear in their length however deep they nest."""
-
-    __slots__ = ("field_id",)
-
-    def __init__(self) -> None:
-        self.field_id: int | None = None
+    in_collection: bool
+    in_optional: bool
 
 
 class SchemaIndex:
-    """The fields of one schema by id and by full name. Building it validates the schema."""
+    """The fields of one schema by id and by full name. Building it validates the schema.
 
-    __slots__ = ("_names", "fields", "identifiers")
+    Full names are kept as digests: a name that is long and deep would else be copied into every name below.
+    """
+
+    __slots__ = ("_names", "fields")
 
     def __init__(self, schema: Json) -> None:
         self.fields: dict[int, Field] = {}
-        self._names = _Name()
-        self.identifiers: list[int] = schema.get("identifier-field-ids") or []
-        stack: list[tuple[Json, int | None, _Name]] = [(schema, None, self._names)]
+        self._names: dict[bytes, int] = {}
+        stack: list[tuple[Json, Field | None, _Digest | None]] = [(schema, None, None)]
         while stack:
-            nested, parent, at = stack.pop()
+            nested, parent, prefix = stack.pop()
             for field in _children(nested, parent):
-                node = self._add(field, at)
+                name = self._add(field, prefix)
                 if isinstance(field.type, dict):
-                    stack.append((field.type, field.id, node))
-        for field_id in self.identifiers:
+                    stack.append((field.type, field, name))
+        for field_id in set(schema.get("identifier-field-ids") or ()):
             self._check_identifier(field_id)
 
-    def _add(self, field: Field, at: _Name) -> _Name:
+    def _add(self, field: Field, prefix: _Digest | None) -> _Digest:
+        label = f"{field.id} ({field.name[:100]})"
         if field.id in self.fields:
-            raise InvalidInput(
-                f"field id {field.id} is used twice: {self.fields[field.id].name}, {field.name}"
-            )
+            other = self.fields[field.id].name[:100]
+            raise InvalidInput(f"field {label} has the id of another field, {other}")
         if isinstance(field.type, str) and parse_primitive(field.type) is None:
-            raise InvalidInput(f"field {field.name} has no legal type: {field.type[:100]}")
-        node = at
-        for part in field.name.split("."):
-            found = node.get(part)
-            if found is None:
-                found = node[part] = _Name()
-            node = found
-        if node.field_id is not None:
-            raise InvalidInput(f"two fields have the name {self.full_name(node.field_id)}")
-        node.field_id = field.id
+            raise InvalidInput(f"field {label} has no legal type: {field.type[:100]}")
+        name = _digest(field.name, prefix)
+        if self._names.setdefault(name.digest(), field.id) != field.id:
+            raise InvalidInput(f"field {label} has the full name of another field")
         self.fields[field.id] = field
-        return node
+        return name
 
     def _check_identifier(self, field_id: int) -> None:
         field = self.fields.get(field_id)
         if field is None:
             raise InvalidInput(f"identifier field {field_id} is not in the schema")
-        primitive = parse_primitive(field.type) if isinstance(field.type, str) else None
-        if primitive is None or primitive.family == "variant":
-            raise InvalidInput(f"identifier field {field.name} must have a primitive type")
-        if primitive.family in ("float", "double"):
-            raise InvalidInput(f"identifier field {field.name} must not be a float or double")
+        label = f"identifier field {field.id} ({field.name[:100]})"
+        family = self.family(field)
+        if family is None:
+            raise InvalidInput(f"{label} must have a primitive type")
+        if family in ("float", "double"):
+            raise InvalidInput(f"{label} must not be a float or double")
         if not field.required:
-            raise InvalidInput(f"identifier field {field.name} must be required")
-        for above in self.parents(field):
-            if above.type["type"] != "struct":
-                raise InvalidInput(f"identifier field {field.name} must not be inside a list or map")
-            if not above.required:
-                raise InvalidInput(f"identifier field {field.name} must not be inside an optional struct")
-
-    def parents(self, field: Field) -> list[Field]:
-        """The fields that enclose `field`, innermost first."""
-        found = []
-        while field.parent is not None:
-            field = self.fields[field.parent]
-            found.append(field)
-        return found
-
-    def full_name(self, field_id: int) -> str:
-        field = self.fields[field_id]
-        return ".".join([f.name for f in reversed(self.parents(field))] + [field.name])
+            raise InvalidInput(f"{label} must be required")
+        if field.in_collection:
+            raise InvalidInput(f"{label} must not be inside a list or map")
+        if field.in_optional:
+            raise InvalidInput(f"{label} must not be inside an optional struct")
 
     def id_of(self, full_name: str) -> int | None:
         """The id of the field with this dotted name."""
-        node = self._names
-        for part in full_name.split("."):
-            found = node.get(part)
-            if found is None:
-                return None
-            node = found
-        return node.field_id
+        return self._names.get(_digest(full_name, None).digest())
 
     @property
     def highest_id(self) -> int:
@@ -140,19 +112,39 @@ class SchemaIndex:
             )
 
 
-def _children(nested: Json, parent: int | None) -> list[Field]:
+def _digest(name: str, prefix: _Digest | None) -> _Digest:
+    if prefix is None:
+        return blake2b(name.encode(), digest_size=16)
+    digest = prefix.copy()
+    digest.update(b"." + name.encode())
+    return digest
+
+
+def _children(nested: Json, parent: Field | None) -> list[Field]:
     kind = nested["type"]
+    inside = parent is not None and (parent.in_collection or kind != "struct")
+    optional = parent is not None and (parent.in_optional or not parent.required)
     if kind == "struct":
         return [
-            Field(f["id"], f["name"], f["type"], f["required"], parent, f.get("initial-default") is not None)
+            Field(
+                f["id"],
+                f["name"],
+                f["type"],
+                f["required"],
+                f.get("initial-default") is not None,
+                inside,
+                optional,
+            )
             for f in nested["fields"]
         ]
     if kind == "list":
-        element, required = nested["element"], nested["element-required"]
-        return [Field(nested["element-id"], "element", element, required, parent, False)]
+        needed = nested["element-required"]
+        return [Field(nested["element-id"], "element", nested["element"], needed, False, inside, optional)]
     return [
-        Field(nested["key-id"], "key", nested["key"], True, parent, False),
-        Field(nested["value-id"], "value", nested["value"], nested["value-required"], parent, False),
+        Field(nested["key-id"], "key", nested["key"], True, False, inside, optional),
+        Field(
+            nested["value-id"], "value", nested["value"], nested["value-required"], False, inside, optional
+        ),
     ]
 
 

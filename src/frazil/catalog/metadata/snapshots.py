@@ -119,10 +119,10 @@ def remove_snapshots(table: TableBuilder, update: Json) -> None:
     gone = {i for i in update["snapshot-ids"] if i in known}
     if not gone:
         return
-    table.replace_list("snapshots", [s for s in table.doc["snapshots"] if s["snapshot-id"] not in gone])
+    # The list itself is rebuilt once, at the end: clients send one update for each snapshot they expire.
     for snapshot_id in gone:
         del known[snapshot_id]
-    table.snapshots_removed = True
+    table.changed = table.snapshots_removed = True
     for key in ("statistics", "partition-statistics"):
         _drop_statistics(table, key, gone)
     for name in [n for n, ref in (table.doc.get("refs") or {}).items() if ref["snapshot-id"] in gone]:
@@ -157,7 +157,14 @@ def _drop_statistics(table: TableBuilder, key: str, snapshot_ids: set[int]) -> N
         table.replace_list(key, kept)
 
 
-def finish_snapshot_log(table: TableBuilder) -> None:
+def finish(table: TableBuilder) -> None:
+    """What is left to do when all updates are applied."""
+    if table.snapshots_removed:
+        table.replace_list("snapshots", list(table.snapshots().values()))
+    _finish_log(table)
+
+
+def _finish_log(table: TableBuilder) -> None:
     """Leave in the log only what was ever current between commits, in the order of time.
 
     A snapshot that this commit added and moved on from was never seen as current. After a removal,

@@ -14,6 +14,8 @@ from frazil.core.errors import CommitFailed, InvalidInput
 
 Json = dict[str, Any]
 
+MAX_COMPARED = 1000
+_COMPARED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-encryption-key"})
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -62,6 +64,7 @@ def apply_updates(
     `metadata_location` is the file of `metadata` and goes into the log of the result. When the updates
     change nothing the result is `metadata` itself, the same object.
     """
+    _check_size(updates)
     table = TableBuilder(metadata, _initial_version(metadata, updates), now_ms)
     for position, update in enumerate(updates):
         action = update["action"]
@@ -72,10 +75,16 @@ def apply_updates(
             apply(table, update)
         except (InvalidInput, CommitFailed) as error:
             where = f"updates[{position}] ({action})"
-            raise type(error)(f"{where}: {error.message}", kind=error.kind) from None
+            raise type(error)(f"{where}: {error.message[:2000]}", kind=error.kind) from None
     if metadata is not None and not table.changed:
         return metadata
     return _finish(table, metadata_location)
+
+
+def _check_size(updates: list[Json]) -> None:
+    """Each of these is compared with all that are there; no honest commit brings more than a few."""
+    if len(updates) > MAX_COMPARED and sum(u["action"] in _COMPARED for u in updates) > MAX_COMPARED:
+        raise InvalidInput(f"updates: more than {MAX_COMPARED} schemas, specs, sort orders or keys are added")
 
 
 def _finish(table: TableBuilder, metadata_location: str | None) -> Json:
@@ -90,7 +99,7 @@ def _finish(table: TableBuilder, metadata_location: str | None) -> Json:
             layout.check_layout(table)
         except InvalidInput as error:
             raise InvalidInput(f"updates: {error.message}") from None
-    snapshots.finish_snapshot_log(table)
+    snapshots.finish(table)
     if doc["format-version"] == 1:
         layout.mirror_for_v1(doc)
     if table.base is not None and metadata_location is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.catalog.metadata import schema as schemas
+from frazil.catalog.metadata.properties import parse_int
 from frazil.catalog.metadata.schema import SchemaIndex
 from frazil.catalog.metadata.table import checked_location, checked_uuid
 from frazil.core.errors import CommitFailed, InvalidInput, NoSuchView
@@ -145,11 +146,8 @@ def _history_size(properties: dict[str, str]) -> int:
     text = properties.get(HISTORY_SIZE)
     if text is None:
         return _DEFAULT_HISTORY_SIZE
-    try:
-        size = int(text[:20])
-    except ValueError:
-        size = 0
-    if size <= 0:
+    size = parse_int(text)
+    if size is None or size <= 0:
         raise InvalidInput(f"property {HISTORY_SIZE} must be a number, 1 or more: {text[:50]!r}")
     return size
 
