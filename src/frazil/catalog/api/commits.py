@@ -121,7 +121,7 @@ async def _prepare(catalog: Catalog, prefix: str, change: Change) -> Write:
     found = place.found
     if found is not None and found.kind != "table":
         if change.creates:
-            raise tabulars.already_exists(change.levels, change.name)
+            raise tabulars.already_exists(change.levels, change.name, found.kind, "table")
         raise no_such("table", change.levels, change.name)
     if found is None and not change.creates:
         raise no_such("table", change.levels, change.name)

@@ -20,14 +20,14 @@ from frazil.core.names import check_name, namespace_key, show, split_levels
 Json = dict[str, Any]
 
 
-async def free_place(catalog: Catalog, request: Request, name: str) -> Place:
+async def free_place(catalog: Catalog, request: Request, name: str, kind: tabulars.Kind) -> Place:
     """The place of a name that must still be free, in a namespace that must exist."""
     levels = split_levels(request.params["namespace"], "namespace")
     place = await catalog.find(request.params["prefix"], levels, check_name(name, "name"))
     if place.namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}")
     if place.found is not None:
-        raise tabulars.already_exists(levels, name)
+        raise tabulars.already_exists(levels, name, place.found.kind, kind)
     return place
 
 

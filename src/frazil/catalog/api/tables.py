@@ -56,7 +56,7 @@ async def create_table(catalog: Catalog, request: Request) -> Response:
     body, raw = request.json(wire.CreateTableRequest)
 
     async def run(mark: Mark | None) -> Response:
-        place = await free_place(catalog, request, body.name)
+        place = await free_place(catalog, request, body.name, "table")
         location, chosen = await location_for(catalog, place, body.location)
         properties = body.properties or {}
         metadata = new_table_metadata(
@@ -97,7 +97,7 @@ async def register_table(catalog: Catalog, request: Request) -> Response:
         if place.namespace_id is None:
             raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}")
         if place.found is not None and not (body.overwrite and place.found.kind == "table"):
-            raise tabulars.already_exists(levels, body.name)
+            raise tabulars.already_exists(levels, body.name, place.found.kind, "table")
         place.warehouse.place(body.metadata_location, "metadata-location")
         try:
             data = await place.warehouse.storage.read(body.metadata_location)
@@ -167,6 +167,9 @@ async def _load(catalog: Catalog, request: Request, name: str) -> Response:
     levels = split_levels(request.params["namespace"], "namespace")
     snapshots = request.query(LoadQuery).snapshots if request.method == "GET" else "all"
     warehouse, found = await catalog.load(request.params["prefix"], levels, name, "table")
+    if warehouse.storage.is_missing(found.document.metadata_location):
+        # The wording is that of Iceberg's own catalogs.
+        raise NotFound(f"Failed to open input stream for file: {found.document.metadata_location}")
     etag = found.document.etag(table_variant(request, snapshots))
     if matches(request.header("if-none-match"), etag):
         return Response(304, headers=[(b"etag", etag.encode())])

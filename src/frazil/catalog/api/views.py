@@ -49,7 +49,7 @@ async def create_view(catalog: Catalog, request: Request) -> Response:
     body, raw = request.json(wire.CreateViewRequest)
 
     async def run(mark: Mark | None) -> Response:
-        place = await free_place(catalog, request, body.name)
+        place = await free_place(catalog, request, body.name, "view")
         location, chosen = await location_for(catalog, place, body.location)
         metadata = new_view_metadata(
             uuid=str(uuid.uuid4()),
@@ -77,7 +77,7 @@ async def register_view(catalog: Catalog, request: Request) -> Response:
     body, _ = request.json(wire.RegisterViewRequest)
 
     async def run(mark: Mark | None) -> Response:
-        place = await free_place(catalog, request, body.name)
+        place = await free_place(catalog, request, body.name, "view")
         place.warehouse.place(body.metadata_location, "metadata-location")
         try:
             metadata = parse_view_metadata(await place.warehouse.storage.read(body.metadata_location))

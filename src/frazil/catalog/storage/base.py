@@ -24,6 +24,9 @@ class Storage(Protocol):
     async def delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         """Delete files; one that is gone counts as deleted. Returns (location, reason) of each failure."""
 
+    def is_missing(self, location: str) -> bool:
+        """Whether a file is known to be gone. Only where asking costs nothing; elsewhere False."""
+
     def client_config(self) -> dict[str, str]:
         """What a client needs to find the storage. Never a key."""
 

@@ -10,7 +10,7 @@ name too (creation and first fsync share the journal); new directories are fsync
 """
 
 # Every commit passes here, and a Path costs more than the call it wraps.
-# ruff: noqa: PTH102, PTH106, PTH108, PTH112, PTH120, PTH123
+# ruff: noqa: PTH102, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -53,6 +53,9 @@ class LocalStorage:
 
     async def delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         return await _DISK.run(lambda: self._delete(locations))
+
+    def is_missing(self, location: str) -> bool:
+        return not os.path.exists(self._path(location))
 
     def client_config(self) -> dict[str, str]:
         return {}

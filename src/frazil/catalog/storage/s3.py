@@ -98,6 +98,9 @@ class S3Storage:
             failed += [(keys[key], why) for key, why in bad]
         return failed
 
+    def is_missing(self, location: str) -> bool:
+        return False
+
     def client_config(self) -> dict[str, str]:
         profile = self._profile
         config = {"s3.region": profile.region, "client.region": profile.region, "region": profile.region}

@@ -107,7 +107,7 @@ async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
     except UniqueViolation as error:
         if error.constraint == "tabular.location":
             raise location_taken(new.location) from error
-        raise already_exists(new.levels, new.name) from error
+        raise already_exists(new.levels, new.name, new.kind, new.kind) from error
     except ForeignKeyViolation as error:
         raise NoSuchNamespace(f"Namespace does not exist: {show(new.levels)}") from error
 
@@ -139,31 +139,21 @@ async def delete(connection: Connection, tabular_id: str, metadata_location: str
 
 
 async def rename(
-    connection: Connection,
-    source: tuple[str, str, str],
-    namespace_id: str,
-    levels: tuple[str, ...],
-    name: str,
-    now_ms: int,
+    connection: Connection, source: tuple[str, str, str], namespace_id: str, name: str, now_ms: int
 ) -> bool:
     """Move the tabular `source` (its id, namespace id and name); False when it is no longer there."""
     tabular_id, old_namespace_id, old_name = source
-    try:
-        touched = await connection.execute(
-            "UPDATE tabular SET namespace_id = $4, name = $5, name_key = $6, updated_at = $7 "
-            "WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3",
-            tabular_id,
-            old_namespace_id,
-            name_key(old_name),
-            namespace_id,
-            name,
-            name_key(name),
-            now_ms,
-        )
-    except UniqueViolation as error:
-        raise already_exists(levels, name) from error
-    except ForeignKeyViolation as error:
-        raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}") from error
+    touched = await connection.execute(
+        "UPDATE tabular SET namespace_id = $4, name = $5, name_key = $6, updated_at = $7 "
+        "WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3",
+        tabular_id,
+        old_namespace_id,
+        name_key(old_name),
+        namespace_id,
+        name,
+        name_key(name),
+        now_ms,
+    )
     return touched == 1
 
 
@@ -195,8 +185,9 @@ async def refuse_overlap(
         raise location_taken(location)
 
 
-def already_exists(levels: Sequence[str], name: str) -> AlreadyExists:
-    return AlreadyExists(f"Table or view already exists: {show(levels, name)}")
+def already_exists(levels: Sequence[str], name: str, existing: Kind, wanted: Kind) -> AlreadyExists:
+    what = existing.capitalize() + ("" if existing == wanted else " with same name")
+    return AlreadyExists(f"{what} already exists: {show(levels, name)}")
 
 
 def location_taken(location: str) -> Conflict:
