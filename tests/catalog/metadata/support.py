@@ -14,7 +14,7 @@ LOCATION = "s3://bucket/ns/table"
 T0 = 1_700_000_000_000
 
 
-def field(field_id: int, name: str, type_: Any, *, required: bool = False, **more: Any) -> Json:
+def field(field_id: int, name: str, type_: Any, *, required: Any = False, **more: Any) -> Json:
     return {"id": field_id, "name": name, "type": type_, "required": required, **more}
 
 
@@ -48,7 +48,7 @@ def new_table(version: int = 2, **changes: Any) -> Json:
     return m.new_table_metadata(**(arguments | changes))
 
 
-def snapshot(snapshot_id: int, sequence: int | None = None, **more: Any) -> Json:
+def snapshot(snapshot_id: int, sequence: Any = None, **more: Any) -> Json:
     number = snapshot_id if sequence is None else sequence
     made: Json = {
         "snapshot-id": snapshot_id,
@@ -67,7 +67,7 @@ def add(made: Json) -> Json:
     return {"action": "add-snapshot", "snapshot": made}
 
 
-def ref(name: str, snapshot_id: int, type_: str = "branch", **more: Any) -> Json:
+def ref(name: str, snapshot_id: int, type_: Any = "branch", **more: Any) -> Json:
     return {"action": "set-snapshot-ref", "ref-name": name, "snapshot-id": snapshot_id, "type": type_, **more}
 
 
@@ -93,7 +93,7 @@ def with_snapshots(count: int, version: int = 2) -> Json:
     return table
 
 
-def view_version(version_id: int = 1, sql: str = "select 1", dialect: str = "spark", **more: Any) -> Json:
+def view_version(version_id: int = 1, sql: Any = "select 1", dialect: Any = "spark", **more: Any) -> Json:
     return {
         "version-id": version_id,
         "timestamp-ms": T0,

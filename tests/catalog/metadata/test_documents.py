@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from tests.catalog.metadata.support import LOCATION, T0, apply, new_table, schema, with_snapshots
 
 from frazil.catalog import metadata as m
 from frazil.core.errors import InvalidInput
-from tests.catalog.metadata.support import LOCATION, T0, apply, new_table, schema, with_snapshots
 
 Json = dict[str, Any]
 

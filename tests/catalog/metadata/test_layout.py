@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.catalog.metadata.support import LOCATION, T0, UUID, append, apply, field, new_table, schema, struct
 
 from frazil.core.errors import InvalidInput
-from tests.catalog.metadata.support import LOCATION, T0, UUID, apply, append, field, new_table, schema, struct
 
 Json = dict[str, Any]
 

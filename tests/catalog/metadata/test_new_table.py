@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
+from tests.catalog.metadata.support import LOCATION, T0, UUID, field, new_table, struct
 
 from frazil.catalog import metadata as m
 from frazil.core.errors import InvalidInput
-from tests.catalog.metadata.support import LOCATION, T0, UUID, field, new_table, struct
 
 
 def test_ids_counted_from_zero_are_replaced_in_all_four_places() -> None:

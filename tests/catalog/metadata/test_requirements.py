@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.catalog.metadata.support import UUID, with_snapshots
 
 from frazil.catalog import metadata as m
 from frazil.core.errors import CommitFailed, InvalidInput, NoSuchTable
-from tests.catalog.metadata.support import UUID, with_snapshots
 
 Json = dict[str, Any]
 OTHER = "00000000-0000-0000-0000-000000000000"

@@ -4,9 +4,6 @@ import time
 from typing import Any
 
 import pytest
-
-from frazil.catalog import metadata as m
-from frazil.core.errors import CommitFailed, InvalidInput
 from tests.catalog.metadata.support import (
     T0,
     add,
@@ -19,6 +16,9 @@ from tests.catalog.metadata.support import (
     struct,
     with_snapshots,
 )
+
+from frazil.catalog import metadata as m
+from frazil.core.errors import CommitFailed, InvalidInput
 
 Json = dict[str, Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from pyiceberg.view.metadata import ViewMetadata
+from tests.catalog.metadata.support import LOCATION, T0, UUID, field, schema, struct, view_version
 
 from frazil.catalog import metadata as m
 from frazil.core.errors import CommitFailed, InvalidInput, NoSuchView
-from tests.catalog.metadata.support import LOCATION, T0, UUID, field, schema, struct, view_version
 
 Json = dict[str, Any]
 LATEST = {"action": "set-current-view-version", "view-version-id": -1}
