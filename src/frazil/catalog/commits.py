@@ -78,7 +78,9 @@ def write_of(place: Place, kind: tabulars.Kind, after: Json, *, chosen: bool) ->
     return Write(place, kind, after, location, chosen, metadata_location, encode(after))
 
 
-async def land(catalog: Catalog, writes: Sequence[Write], mark: Mark | None = None, status: int = 200) -> bool:
+async def land(
+    catalog: Catalog, writes: Sequence[Write], mark: Mark | None = None, status: int = 200
+) -> bool:
     """All writes or none. False when the state moved on since it was read: read again and retry.
 
     Raises CommitStateUnknown, and deletes nothing, when the database did not say how it went.
@@ -105,11 +107,13 @@ async def land(catalog: Catalog, writes: Sequence[Write], mark: Mark | None = No
 async def backoff(catalog: Catalog, attempt: int) -> None:
     """Wait a little before another attempt, longer each time."""
     catalog.metrics.commit_conflicts.inc()
-    await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
+    await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))  # noqa: S311 (jitter)
 
 
 def too_many_rivals(names: Sequence[str]) -> CommitFailed:
-    return CommitFailed(f"{', '.join(names)}: other commits came first {MAX_ATTEMPTS} times; refresh and try again")
+    return CommitFailed(
+        f"{', '.join(names)}: other commits came first {MAX_ATTEMPTS} times; refresh and try again"
+    )
 
 
 async def _write_files(writes: Sequence[Write]) -> None:
@@ -146,7 +150,9 @@ async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, st
         return
     async with catalog.database.transaction() as connection:
         if any(write.chosen for write in writes):
-            await tabulars.lock_locations(catalog.database, connection, writes[0].place.warehouse.warehouse_id)
+            await tabulars.lock_locations(
+                catalog.database, connection, writes[0].place.warehouse.warehouse_id
+            )
         # Rows are always locked in the same order, so that two transactions cannot wait for each other.
         for write in sorted(writes, key=_row_order):
             if write.chosen:

@@ -30,13 +30,19 @@ class RequestMetrics:
             registry=self.registry,
         )
         self.commit_conflicts = Counter(
-            "frazil_commit_conflicts", "Commits that lost the swap and were tried again.", registry=self.registry
+            "frazil_commit_conflicts",
+            "Commits that lost the swap and were tried again.",
+            registry=self.registry,
         )
         self.reports = Counter(
             "frazil_metrics_reports", "Scan and commit reports of engines.", ["type"], registry=self.registry
         )
-        self.purged_files = Counter("frazil_purged_files", "Files deleted by table purges.", registry=self.registry)
-        self.purges_waiting = Gauge("frazil_purges_waiting", "Purges not yet finished.", registry=self.registry)
+        self.purged_files = Counter(
+            "frazil_purged_files", "Files deleted by table purges.", registry=self.registry
+        )
+        self.purges_waiting = Gauge(
+            "frazil_purges_waiting", "Purges not yet finished.", registry=self.registry
+        )
         # Looking a labelled child up costs more than using it.
         self._counters: dict[tuple[str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}

@@ -63,7 +63,8 @@ async def prepare(database: Database, settings: ServerSettings, secrets: SecretB
         await migrate(database)
     elif state.pending:
         raise InvalidConfig(
-            f"the database is at schema version {state.current}, this frazil needs {state.newest}: run `frazil migrate`"
+            f"the database has schema version {state.current}, this frazil needs {state.newest}: "
+            "run `frazil migrate`"
         )
     await _first_rows(database, settings, secrets)
 

@@ -86,7 +86,8 @@ class Catalog:
         if row.metadata is not None:
             held = Document(row.metadata_location, row.metadata)
             self.documents.put(key, held)
-        assert held is not None and row.namespace_id is not None
+        assert held is not None
+        assert row.namespace_id is not None
         loaded = Loaded(row.tabular_id, row.namespace_id, row.kind, row.location, held)
         return Place(warehouse, levels, name, row.namespace_id, loaded)
 
@@ -112,7 +113,6 @@ class Catalog:
                     lock = self._locks[key] = asyncio.Lock()
                 await stack.enter_async_context(lock)
             yield
-
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start work that no answer waits for; `close` waits for it."""

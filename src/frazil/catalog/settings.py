@@ -9,6 +9,7 @@ from frazil.catalog.db.connect import masked
 from frazil.core.errors import InvalidConfig
 from frazil.core.settings import setting
 
+_HOME = Path("~/.frazil")
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -22,9 +23,11 @@ class ServerSettings:
 
     host: str = setting("127.0.0.1", "Address to listen on.")
     port: int = setting(8181, "Port to listen on; 0 takes a free one.")
-    data_dir: Path = setting(Path("~/.frazil"), "Where the SQLite file, the default warehouse and the secret key live.")
+    data_dir: Path = setting(_HOME, "Where the SQLite file, the default warehouse and the secret key live.")
     database_url: str | None = setting(
-        None, "postgresql://user:password@host/database; without it, a SQLite file in the data directory.", mask=masked
+        None,
+        "postgresql://user:password@host/database; without it, a SQLite file in the data directory.",
+        mask=masked,
     )
     base_uri: str | None = setting(None, "The URL that clients reach the server at, if it is behind a proxy.")
     encryption_key: str | None = setting(

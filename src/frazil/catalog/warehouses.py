@@ -74,7 +74,9 @@ class Warehouses:
         warehouse_id = row["warehouse_id"]
         if row["status"] != "active":
             self._open.pop(warehouse_id, None)
-            raise NotFound(f"Warehouse {row['name']!r} is not active; activate it first", kind="WarehouseNotActive")
+            raise NotFound(
+                f"Warehouse {row['name']!r} is not active; activate it first", kind="WarehouseNotActive"
+            )
         held = self._open.get(warehouse_id)
         if held is not None and held.version == row["version"]:
             return held
@@ -109,15 +111,13 @@ def checked_id(prefix: str) -> str:
     """A warehouse id in lower case; InvalidInput for anything that is not a UUID."""
     if not _UUID.fullmatch(prefix):
         raise InvalidInput(
-            f"the prefix {prefix!r} is not a warehouse id; GET /catalog/v1/config?warehouse=<name> answers it",
+            f"the prefix {prefix!r} is not a warehouse id; GET /catalog/v1/config?warehouse=<name> gives it",
             kind="PrefixIsNotWarehouseID",
         )
     return prefix.lower()
 
 
-async def namespace_ids(
-    connection: Connection, warehouse_id: str, keys: Sequence[str]
-) -> list[UUID]:
+async def namespace_ids(connection: Connection, warehouse_id: str, keys: Sequence[str]) -> list[UUID]:
     """The ids of namespaces by key, in the order given."""
     ids = []
     for key in keys:

@@ -43,8 +43,14 @@ def resolved(group: type[T], config_file: Path | None, flags: dict[str, Any]) ->
 def _option(spec: dataclasses.Field[Any]) -> Callable[[F], F]:
     flag = "--" + spec.name.replace("_", "-")
     default = "" if spec.default is None else f"  [default: {spec.default}]"
-    text = f"{spec.metadata['help']}{default}"
+    text = f"{spec.metadata['about']}{default}"
     if isinstance(spec.default, bool):
         return click.option(f"{flag}/--no-{flag[2:]}", spec.name, default=None, help=text)
-    kind: Any = int if isinstance(spec.default, int) else click.Path(path_type=Path) if spec.name == "data_dir" else str
+    kind: Any = (
+        int
+        if isinstance(spec.default, int)
+        else click.Path(path_type=Path)
+        if spec.name == "data_dir"
+        else str
+    )
     return click.option(flag, spec.name, type=kind, default=None, help=text)

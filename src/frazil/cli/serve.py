@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from pathlib import Path
 from typing import Any
 
 import click
 
+from frazil import __version__
+from frazil.catalog.db.connect import masked
 from frazil.catalog.settings import ServerSettings
 from frazil.cli.options import resolved, settings_options
 from frazil.core.errors import ServiceError
@@ -39,7 +40,7 @@ Press Ctrl-C to stop.
 
 @click.command()
 @settings_options(ServerSettings)
-@click.option("--show-config", is_flag=True, help="Print the settings in force and where each came from, and stop.")
+@click.option("--show-config", is_flag=True, help="Print the settings in force and their origins, and stop.")
 def serve(config_file: Path | None, show_config: bool, **flags: Any) -> None:
     """Run the catalog server.
 
@@ -69,6 +70,11 @@ async def _serve(settings: ServerSettings, listener: socket.socket) -> None:
 
     from frazil.catalog.server import running_catalog
 
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            _announce(settings, listener)
+
     async with running_catalog(settings) as app:
         config = uvicorn.Config(
             app,
@@ -81,27 +87,16 @@ async def _serve(settings: ServerSettings, listener: socket.socket) -> None:
             server_header=False,
             timeout_graceful_shutdown=10,
         )
-        server = uvicorn.Server(config)
-        announce = asyncio.create_task(_announce(server, settings, listener))
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            announce.cancel()
+        await Server(config).serve(sockets=[listener])
 
 
-async def _announce(server: Any, settings: ServerSettings, listener: socket.socket) -> None:
-    """Say where to connect, once connections are accepted."""
-    from frazil import __version__
-    from frazil.catalog.db.connect import masked
-
-    while not server.started:
-        await asyncio.sleep(0.01)
+def _announce(settings: ServerSettings, listener: socket.socket) -> None:
+    """Say where to connect, now that connections are accepted."""
     host, port = listener.getsockname()[:2]
     url = settings.base_uri or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    database = masked(settings.database)
     click.echo(
-        _READY.format(
-            version=__version__, url=url, warehouse=settings.default_warehouse, database=masked(settings.database)
-        )
+        _READY.format(version=__version__, url=url, warehouse=settings.default_warehouse, database=database)
     )
 
 

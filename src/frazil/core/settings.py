@@ -16,11 +16,14 @@ from typing import Any, Generic, TypeVar
 from frazil.core.errors import InvalidConfig
 
 T = TypeVar("T")
+_BOOLEANS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(
+    ("false", "0", "no", "off"), False
+)
 
 
-def setting(default: Any, help: str, *, mask: Callable[[str], str] | None = None) -> Any:
+def setting(default: Any, about: str, *, mask: Callable[[str], str] | None = None) -> Any:
     """A field of a settings dataclass; `mask` makes a secret value fit to be shown."""
-    return field(default=default, metadata={"help": help, "mask": mask})
+    return field(default=default, metadata={"about": about, "mask": mask})
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,9 @@ def _converted(value: Any, default: Any, origin: str) -> Any:
     if value is None or default is None or type(value) is type(default):
         return value
     if isinstance(default, bool):
-        words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-        if str(value).lower() in words:
-            return words[str(value).lower()]
-        raise InvalidConfig(f"{origin}: {value!r} is not true or false")
+        if str(value).lower() not in _BOOLEANS:
+            raise InvalidConfig(f"{origin}: {value!r} is not true or false")
+        return _BOOLEANS[str(value).lower()]
     if isinstance(default, int) and not isinstance(value, bool):
         try:
             return int(value)

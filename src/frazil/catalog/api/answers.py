@@ -12,7 +12,9 @@ def table_variant(request: Request, snapshots: str) -> str:
     return f"{snapshots}\n{request.header('x-iceberg-access-delegation') or ''}"
 
 
-def table_answer(request: Request, warehouse: Warehouse, document: Document, snapshots: str = "all") -> Response:
+def table_answer(
+    request: Request, warehouse: Warehouse, document: Document, snapshots: str = "all"
+) -> Response:
     """LoadTableResult."""
     raw = document.raw if snapshots == "all" else document.refs
     body = b"".join(
@@ -33,7 +35,13 @@ def table_answer(request: Request, warehouse: Warehouse, document: Document, sna
 def commit_answer(request: Request, document: Document) -> Response:
     """CommitTableResponse. Its ETag is that of a plain load."""
     body = b"".join(
-        (b'{"metadata-location":', json_bytes(document.metadata_location), b',"metadata":', document.raw, b"}")
+        (
+            b'{"metadata-location":',
+            json_bytes(document.metadata_location),
+            b',"metadata":',
+            document.raw,
+            b"}",
+        )
     )
     return Response(200, body, headers=[(b"etag", document.etag(table_variant(request, "all")).encode())])
 

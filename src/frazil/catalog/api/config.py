@@ -26,7 +26,7 @@ class ConfigQuery(msgspec.Struct, frozen=True):
 
 @routes.add("GET", "/config", query=ConfigQuery, answer=wire.CatalogConfig)
 async def get_config(catalog: Catalog, request: Request) -> Response:
-    """The settings of a warehouse, named by `name`, `project/name` or id; without one, the default warehouse."""
+    """The settings of a warehouse, given by name, `project/name` or id; without one, the default."""
     asked = request.query(ConfigQuery).warehouse or catalog.settings.default_warehouse
     project = request.header("x-project-id") or request.header("x-project-ident") or DEFAULT_PROJECT
     warehouse = await _warehouse(catalog, project, asked)

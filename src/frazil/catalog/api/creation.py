@@ -45,7 +45,9 @@ async def location_for(catalog: Catalog, place: Place, requested: str | None) ->
     parents: list[tuple[str, UUID]] = []
     if isinstance(layout, FullHierarchy):
         paths = [place.levels[: depth + 1] for depth in range(len(place.levels))]
-        ids = await namespace_ids(catalog.database, warehouse.warehouse_id, [namespace_key(path) for path in paths])
+        ids = await namespace_ids(
+            catalog.database, warehouse.warehouse_id, [namespace_key(path) for path in paths]
+        )
         parents = list(zip(place.levels, ids, strict=True))
     location = table_location(warehouse.storage.base, layout, parents, place.name, new_id)
     # A fresh UUID right below the warehouse can neither contain nor lie in another table's location.

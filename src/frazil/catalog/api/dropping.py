@@ -55,5 +55,5 @@ def _refuse_without_gc(found: Loaded, name: str) -> None:
     enabled = found.document.parsed.get("properties", {}).get("gc.enabled", "true")
     if enabled.lower() == "false":
         raise InvalidInput(
-            f"Cannot purge {name}: gc.enabled is false, other tables may share its files; drop it without purge"
+            f"Cannot purge {name}: gc.enabled is false, its files may be shared; drop it without purge"
         )

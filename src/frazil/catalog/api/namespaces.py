@@ -87,7 +87,11 @@ async def namespace_exists(catalog: Catalog, request: Request) -> Response:
 
 
 @routes.add(
-    "DELETE", "/{prefix}/namespaces/{namespace}", headers=_WRITE_HEADERS, status=204, errors=(400, 404, 409, 422)
+    "DELETE",
+    "/{prefix}/namespaces/{namespace}",
+    headers=_WRITE_HEADERS,
+    status=204,
+    errors=(400, 404, 409, 422),
 )
 async def drop_namespace(catalog: Catalog, request: Request) -> Response:
     """Drop a namespace that is empty."""

@@ -18,7 +18,9 @@ _PAGE = """<!doctype html>
 <link rel="stylesheet" href="/docs/swagger-ui.css"></head>
 <body><div id="ui"></div>
 <script src="/docs/swagger-ui-bundle.js"></script>
-<script>SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true, displayRequestDuration: true})</script>
+<script>
+SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true, displayRequestDuration: true})
+</script>
 </body></html>
 """
 _ASSETS = frozenset({"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"})

@@ -35,7 +35,9 @@ class Page(msgspec.Struct, rename="camel", frozen=True):
         try:
             key = base64.b64decode(self.page_token, altchars=b"-_", validate=True).decode()
         except (binascii.Error, ValueError) as error:
-            raise InvalidInput("pageToken is not one that this server gave", kind="InvalidPaginationToken") from error
+            raise InvalidInput(
+                "pageToken is not one that this server gave", kind="InvalidPaginationToken"
+            ) from error
         if "\x00" in key:
             raise InvalidInput("pageToken is not one that this server gave", kind="InvalidPaginationToken")
         return key

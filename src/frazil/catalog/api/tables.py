@@ -179,4 +179,3 @@ async def _load(catalog: Catalog, request: Request, name: str) -> Response:
 def _staged(config: bytes, metadata: bytes) -> Response:
     """A staged table has no metadata file yet."""
     return Response(200, b"".join((b'{"metadata":', metadata, b',"config":', config, b"}")))
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from frazil.catalog import wire
 from frazil.catalog.api import idempotent
@@ -163,7 +164,7 @@ async def _load(catalog: Catalog, request: Request, name: str) -> Response:
     return view_answer(found.document)
 
 
-async def _prepare(catalog: Catalog, request: Request, raw: dict[str, object]) -> Write:
+async def _prepare(catalog: Catalog, request: Request, raw: dict[str, Any]) -> Write:
     levels = split_levels(request.params["namespace"], "namespace")
     place = await catalog.find(request.params["prefix"], levels, request.params["view"])
     if place.found is None or place.found.kind != "view":

@@ -64,7 +64,10 @@ async def schema_state(database: Database) -> SchemaState:
 async def migrate(database: Database) -> list[Migration]:
     """Bring the database to the newest version; the migrations that were applied."""
     await database.run_script(
-        _for_dialect("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT)", database)
+        _for_dialect(
+            "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT)",
+            database,
+        )
     )
     applied: list[Migration] = []
     for migration in migrations():
@@ -78,7 +81,7 @@ async def migrate(database: Database) -> list[Migration]:
             continue
         script = _for_dialect(migration.sql, database)
         # The guard makes a rival process that waited for the lock stop instead of running it twice.
-        guard = f"INSERT INTO schema_version VALUES ({migration.version}, {int(time.time() * 1000)})"
+        guard = f"INSERT INTO schema_version VALUES ({migration.version}, {int(time.time() * 1000)})"  # noqa: S608 (two numbers)
         await database.run_script(f"{guard};\n{script}")
         applied.append(migration)
     return applied

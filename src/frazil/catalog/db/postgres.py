@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import TypeAlias
 
 import asyncpg
 
-from frazil.catalog.db.base import Connection, Dialect, ForeignKeyViolation, OutcomeUnknown, Row, UniqueViolation
+from frazil.catalog.db.base import (
+    Connection,
+    Dialect,
+    ForeignKeyViolation,
+    OutcomeUnknown,
+    Row,
+    UniqueViolation,
+)
 from frazil.core.errors import ServiceError, Unavailable
 
 _POOL_SIZE = 16
@@ -22,6 +30,9 @@ _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
 )
+
+
+_Pooled: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 
 class PostgresDatabase:
@@ -45,7 +56,7 @@ class PostgresDatabase:
                 reset=_keep_session,
                 server_settings={"application_name": "frazil", "jit": "off"},
             )
-        except (OSError, ValueError, asyncio.TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (TimeoutError, OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             # asyncpg's messages name host, port, user and database, never the password.
             raise ServiceError(f"cannot connect to PostgreSQL: {error}; check --database-url") from error
         return cls(pool)
@@ -89,11 +100,11 @@ class PostgresDatabase:
     async def close(self) -> None:
         try:
             await asyncio.wait_for(self._pool.close(), 10)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._pool.terminate()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _connection(self) -> AsyncIterator[_Pooled]:
         with _read():
             connection = await self._pool.acquire()
         try:
@@ -103,7 +114,7 @@ class PostgresDatabase:
 
 
 class _Transaction:
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: _Pooled) -> None:
         self._connection = connection
 
     async def fetchrow(self, sql: str, *args: object) -> Row | None:
@@ -163,5 +174,7 @@ def _raise_known(error: asyncpg.PostgresError) -> None:
         raise UniqueViolation((error.constraint_name or "").replace("__", ".")) from error
     if isinstance(error, asyncpg.ForeignKeyViolationError):
         raise ForeignKeyViolation(error.constraint_name or "") from error
-    if isinstance(error, (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.TooManyConnectionsError)):
+    if isinstance(
+        error, (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.TooManyConnectionsError)
+    ):
         raise Unavailable(f"the database was busy ({type(error).__name__}); try again") from error

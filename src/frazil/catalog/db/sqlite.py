@@ -15,7 +15,14 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from frazil.catalog.db.base import Connection, Dialect, ForeignKeyViolation, OutcomeUnknown, Row, UniqueViolation
+from frazil.catalog.db.base import (
+    Connection,
+    Dialect,
+    ForeignKeyViolation,
+    OutcomeUnknown,
+    Row,
+    UniqueViolation,
+)
 from frazil.core.errors import Unavailable
 
 _BUSY_SECONDS = 10.0
@@ -86,7 +93,9 @@ class SqliteDatabase:
                 if "locked" not in str(error):
                     raise
                 if asyncio.get_running_loop().time() > deadline:
-                    raise Unavailable("the SQLite file is locked by another process; stop it or try again") from error
+                    raise Unavailable(
+                        "the SQLite file is locked by another process; stop it or try again"
+                    ) from error
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _commit(self) -> None:

@@ -57,7 +57,7 @@ class HttpApp:
             return
         except FrazilError as error:
             response = error_response(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the last line of defence)
             self._log.failure(request_id, error)
             message = f"internal error; the server's log has the details under request id {request_id}"
             response = Response(500, error_body(500, "InternalServerError", message))
@@ -130,5 +130,3 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
             if text and all(char.isalnum() or char in "-_.:" for char in text):
                 return text
     return os.urandom(8).hex()
-
-

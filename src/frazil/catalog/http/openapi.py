@@ -40,7 +40,11 @@ def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str)
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": version, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        "info": {
+            "title": title,
+            "version": version,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
         "paths": paths,
         "components": {"schemas": components},
     }
@@ -87,9 +91,10 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
         (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
         for name, schema in components[endpoint.query.__name__]["properties"].items():
             parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
-    for name in endpoint.headers:
-        parameters.append({"name": name, "in": "header", "required": False, "schema": _HEADER_SCHEMAS[name]})
-    return parameters
+    return parameters + [
+        {"name": name, "in": "header", "required": False, "schema": _HEADER_SCHEMAS[name]}
+        for name in endpoint.headers
+    ]
 
 
 _HEADER_SCHEMAS: dict[str, dict[str, Any]] = {

@@ -41,8 +41,6 @@ class Recorded:
     answer: str
 
 
-
-
 async def recorded(connection: Connection, mark: Mark) -> Recorded | None:
     row = await connection.fetchrow(
         "SELECT request, status, answer FROM idempotency WHERE warehouse_id = $1 AND idempotency_key = $2",

@@ -11,7 +11,17 @@ from frazil.catalog.db import Connection, ForeignKeyViolation, Row, UniqueViolat
 from frazil.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from frazil.core.names import LEVEL_SEPARATOR, namespace_key, show
 
-_COLUMNS = "namespace_id, path, properties, version"
+_FIND = (
+    "SELECT namespace_id, path, properties, version FROM namespace WHERE warehouse_id = $1 AND path_key = $2"
+)
+_TOP = (
+    "SELECT path_key, path FROM namespace WHERE warehouse_id = $1 AND parent_id IS NULL AND path_key > $2 "
+    "ORDER BY path_key LIMIT $3"
+)
+_BELOW = (
+    "SELECT path_key, path FROM namespace WHERE warehouse_id = $1 AND parent_id = $4 AND path_key > $2 "
+    "ORDER BY path_key LIMIT $3"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +33,7 @@ class Namespace:
 
 
 async def find(connection: Connection, warehouse_id: str, levels: tuple[str, ...]) -> Namespace | None:
-    row = await connection.fetchrow(
-        f"SELECT {_COLUMNS} FROM namespace WHERE warehouse_id = $1 AND path_key = $2",
-        warehouse_id,
-        namespace_key(levels),
-    )
+    row = await connection.fetchrow(_FIND, warehouse_id, namespace_key(levels))
     return _namespace(row) if row else None
 
 
@@ -42,18 +48,19 @@ async def children(
     connection: Connection, warehouse_id: str, parent_id: str | None, after: str, limit: int
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Key and levels of the namespaces directly below `parent_id` (None: the warehouse), in key order."""
-    below = "parent_id IS NULL" if parent_id is None else "parent_id = $4"
-    arguments = (warehouse_id, after, limit, *(() if parent_id is None else (parent_id,)))
-    rows = await connection.fetch(
-        f"SELECT path_key, path FROM namespace WHERE warehouse_id = $1 AND {below} AND path_key > $2 "
-        "ORDER BY path_key LIMIT $3",
-        *arguments,
-    )
+    if parent_id is None:
+        rows = await connection.fetch(_TOP, warehouse_id, after, limit)
+    else:
+        rows = await connection.fetch(_BELOW, warehouse_id, after, limit, parent_id)
     return [(row[0], tuple(row[1].split(LEVEL_SEPARATOR))) for row in rows]
 
 
 async def create(
-    connection: Connection, warehouse_id: str, levels: tuple[str, ...], properties: dict[str, str], now_ms: int
+    connection: Connection,
+    warehouse_id: str,
+    levels: tuple[str, ...],
+    properties: dict[str, str],
+    now_ms: int,
 ) -> None:
     """A nested namespace needs its parent, so that no namespace can be left without one."""
     parent_id = None
@@ -61,7 +68,8 @@ async def create(
         parent_id = (await get(connection, warehouse_id, levels[:-1])).namespace_id
     try:
         await connection.execute(
-            "INSERT INTO namespace (namespace_id, warehouse_id, parent_id, path, path_key, properties, created_at) "
+            "INSERT INTO namespace "
+            "(namespace_id, warehouse_id, parent_id, path, path_key, properties, created_at) "
             "VALUES ($1, $2, $3, $4, $5, $6, $7)",
             str(uuid.uuid4()),
             warehouse_id,
@@ -95,7 +103,9 @@ async def set_properties(
 async def drop(connection: Connection, warehouse_id: str, levels: tuple[str, ...]) -> None:
     try:
         touched = await connection.execute(
-            "DELETE FROM namespace WHERE warehouse_id = $1 AND path_key = $2", warehouse_id, namespace_key(levels)
+            "DELETE FROM namespace WHERE warehouse_id = $1 AND path_key = $2",
+            warehouse_id,
+            namespace_key(levels),
         )
     except ForeignKeyViolation as error:
         raise NamespaceNotEmpty(
@@ -107,4 +117,6 @@ async def drop(connection: Connection, warehouse_id: str, levels: tuple[str, ...
 
 def _namespace(row: Row) -> Namespace:
     properties = msgspec.json.decode(row["properties"], type=dict[str, str])
-    return Namespace(row["namespace_id"], tuple(row["path"].split(LEVEL_SEPARATOR)), properties, row["version"])
+    return Namespace(
+        row["namespace_id"], tuple(row["path"].split(LEVEL_SEPARATOR)), properties, row["version"]
+    )

@@ -27,7 +27,8 @@ async def request(
 ) -> None:
     """Part of the transaction that deletes the table's row."""
     await connection.execute(
-        "INSERT INTO purge (purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at) "
+        "INSERT INTO purge "
+        "(purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at) "
         "VALUES ($1, $2, $3, $4, $5, $6, $6)",
         str(uuid.uuid4()),
         warehouse_id,

@@ -173,7 +173,7 @@ async def refuse_overlap(
     here_or_above = (location, *ancestors)
     places = ", ".join(f"${index}" for index in range(5, 5 + len(here_or_above)))
     row = await connection.fetchrow(
-        "SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 "
+        "SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 "  # noqa: S608 ($5, $6, …)
         f"AND ((location >= $3 AND location < $4) OR location IN ({places})) LIMIT 1",
         warehouse_id,
         tabular_id,
@@ -195,4 +195,3 @@ def location_taken(location: str) -> Conflict:
         f"another table or view lies at, above or below {location}; choose another location",
         kind="LocationAlreadyTaken",
     )
-
