@@ -60,7 +60,7 @@ def test_the_signature_is_amazons() -> None:
         "http://examplebucket.s3.amazonaws.com/?lifecycle=",
         Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
         "us-east-1",
-        dt.datetime(2013, 5, 24, tzinfo=dt.UTC),
+        now=dt.datetime(2013, 5, 24, tzinfo=dt.UTC),
     )
     expected = "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"
     assert headers["authorization"].endswith(f"Signature={expected}")

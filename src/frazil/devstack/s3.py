@@ -19,12 +19,12 @@ class Keys:
 
 
 def signed_headers(
-    method: str, url: str, keys: Keys, region: str, now: dt.datetime | None = None
+    method: str, url: str, keys: Keys, region: str, body: bytes = b"", now: dt.datetime | None = None
 ) -> dict[str, str]:
-    """The headers of an S3 request without a body, signed by AWS Signature Version 4."""
+    """The headers of an S3 request, signed by AWS Signature Version 4."""
     moment = (now or dt.datetime.now(dt.UTC)).strftime("%Y%m%dT%H%M%SZ")
     parts = urllib.parse.urlsplit(url)
-    digest = hashlib.sha256(b"").hexdigest()
+    digest = hashlib.sha256(body).hexdigest()
     headers = {"host": parts.netloc, "x-amz-content-sha256": digest, "x-amz-date": moment}
     names = ";".join(sorted(headers))
     lines = [f"{name}:{headers[name]}" for name in sorted(headers)]
@@ -41,12 +41,13 @@ def signed_headers(
     return headers
 
 
-def send(method: str, url: str, keys: Keys, region: str) -> tuple[int, str]:
-    """Send a signed request without a body; returns status and answer."""
+def send(method: str, url: str, keys: Keys, region: str, body: bytes = b"") -> tuple[int, str]:
+    """Send a signed request; returns status and answer."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
-        connection.request(method, parts.path or "/", headers=signed_headers(method, url, keys, region))
+        headers = signed_headers(method, url, keys, region, body)
+        connection.request(method, parts.path or "/", body=body or None, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
     finally:

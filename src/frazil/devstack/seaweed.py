@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import secrets
@@ -21,6 +22,7 @@ from frazil.devstack.spawn import Command
 
 _ACCOUNT = "000000000000"
 _ROLE = "LakeRole"
+_PROBE = "frazil-devstack"
 _PORTS = ("s3", "s3.grpc", "master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc")
 
 
@@ -36,7 +38,7 @@ class ObjectStore(Service):
     name: ClassVar[str] = "object-store"
     region: ClassVar[str] = "us-east-1"
     role_arn: ClassVar[str] = f"arn:aws:iam::{_ACCOUNT}:role/{_ROLE}"
-    # It takes 20 s over SIGTERM and loses nothing by a kill.
+    # It takes 20 s over SIGTERM; what was acknowledged outlives a kill of the process.
     stop_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -46,6 +48,7 @@ class ObjectStore(Service):
         self.catalog = Keys("catalog", secrets.token_urlsafe(24))
         # Tests sign short-lived session tokens with it.
         self.signing_key = secrets.token_bytes(32)
+        self._probed = False
         self._program = _program()
 
     @property
@@ -64,7 +67,23 @@ class ObjectStore(Service):
         return name
 
     def healthy(self) -> bool:
-        return status(self._ports["s3"], "/healthz") == 200
+        return status(self._ports["s3"], "/healthz") == 200 and self._serves_objects()
+
+    def _serves_objects(self) -> bool:
+        """Read back an object of an earlier start, or write it.
+
+        The store calls itself healthy up to four seconds before it finds the objects it holds.
+        """
+        url = f"{self.endpoint}/{_PROBE}/probe"
+        try:
+            code, _ = s3.send("GET", url, self.admin, self.region)
+            if code == 404 and not self._probed:
+                s3.send("PUT", f"{self.endpoint}/{_PROBE}", self.admin, self.region)
+                s3.send("PUT", url, self.admin, self.region, b"probe")
+        except (OSError, http.client.HTTPException):
+            return False
+        self._probed = self._probed or code == 200
+        return code == 200
 
     def command(self) -> Command:
         data = self.directory / "data"
