@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.settings import setting
 
 _HOME = Path("~/.frazil")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -35,6 +37,12 @@ class ServerSettings:
         "Key that seals stored credentials (64 hex digits); without it, one is made in the data directory.",
         mask=_hidden,
     )
+    local_paths: str | None = setting(
+        None,
+        "Directories, separated by colons, that local warehouses may be made in; without it, the data "
+        "directory and, while the server listens on loopback only, any other.",
+    )
+    aws_system_identities: bool = setting(False, "Let warehouses use the AWS identity of the server itself.")
     default_warehouse: str = setting("default", "Name of the warehouse that exists from the start.")
     metadata_cache_mb: int = setting(32, "Memory for table metadata, in MiB.")
     access_log: bool = setting(True, "Log a line for each request.")
@@ -50,6 +58,13 @@ class ServerSettings:
             raise InvalidConfig("metadata-cache-mb must be at least 1")
         if self.encryption_key is not None and not _is_key(self.encryption_key):
             raise InvalidConfig("encryption-key must be 64 hex digits; make one with: openssl rand -hex 32")
+
+    def allows_local(self, path: str) -> bool:
+        """Whether a local warehouse may be made at `path`, an absolute path without links."""
+        if self.local_paths is None and self.host in _LOOPBACK:
+            return True
+        roots = [*(self.local_paths or "").split(":"), str(self.data_dir)]
+        return any(root and f"{path}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
 
     @property
     def database(self) -> str:

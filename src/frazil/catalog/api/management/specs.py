@@ -108,7 +108,7 @@ def format_versions(allowed: Sequence[int] | None, default: int | None) -> tuple
 
 def system_identities_enabled(catalog: Catalog) -> bool:
     """Whether warehouses may use the AWS identity of the server process."""
-    return bool(getattr(catalog.settings, "aws_system_identities", False))
+    return catalog.settings.aws_system_identities
 
 
 def _check_local(catalog: Catalog, profile: LocalProfile) -> None:
@@ -117,6 +117,11 @@ def _check_local(catalog: Catalog, profile: LocalProfile) -> None:
     path = os.path.realpath(profile.path)
     if f"{own}/".startswith(f"{path}/"):
         raise InvalidInput(f"storage-profile.path: {profile.path!r} holds the server's own data directory")
+    if not catalog.settings.allows_local(path):
+        raise InvalidInput(
+            f"storage-profile.path: {profile.path!r} is not in a directory that this server may make local "
+            "warehouses in; the operator sets them with --local-paths"
+        )
 
 
 def _place(profile: Profile) -> tuple[str, str, str]:
