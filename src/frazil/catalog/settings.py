@@ -25,7 +25,9 @@ class ServerSettings:
 
     host: str = setting("127.0.0.1", "Address to listen on.")
     port: int = setting(8181, "Port to listen on; 0 takes a free one.")
-    data_dir: Path = setting(_HOME, "Where the SQLite file, the default warehouse and the secret key live.")
+    data_dir: Path = setting(  # noqa: RUF009 (a Path does not change)
+        _HOME, "Where the SQLite file, the default warehouse and the secret key live."
+    )
     database_url: str | None = setting(
         None,
         "postgresql://user:password@host/database; without it, a SQLite file in the data directory.",

@@ -30,6 +30,8 @@ class Warehouse:
     storage: Storage
     allowed_format_versions: frozenset[int]
     default_format_version: int
+    #: How long the files of a purged table stay (`delete-profile: soft`).
+    purge_delay_ms: int
     #: The `config` of a load-table answer, already JSON.
     table_config: bytes
 
@@ -103,6 +105,7 @@ def open_warehouse(row: Row, secrets: SecretBox) -> Warehouse:
         storage=storage,
         allowed_format_versions=allowed,
         default_format_version=row["default_format_version"] or (2 if 2 in allowed else max(allowed)),
+        purge_delay_ms=1000 * msgspec.json.decode(row["delete_profile"]).get("expiration-seconds", 0),
         table_config=json_bytes(storage.client_config()),
     )
 

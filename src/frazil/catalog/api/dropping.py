@@ -43,9 +43,8 @@ async def _delete(
         if not await tabulars.delete(connection, found.tabular_id, document.metadata_location):
             return False
         if purge:
-            await purges.request(
-                connection, warehouse.warehouse_id, name, document.metadata_location, document.raw, now_ms()
-            )
+            due = now_ms() + warehouse.purge_delay_ms
+            await purges.request(connection, warehouse.warehouse_id, name, document, now_ms(), due)
         if mark is not None:
             await mark.record(connection, 204, now_ms())
     return True

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 
 from frazil.catalog.db import Connection, Database
+from frazil.catalog.documents import Document
 
 #: A purge that shows no progress for so long is taken up by whoever comes by.
 LEASE_MS = 30_000
@@ -23,18 +24,24 @@ class Purge:
 
 
 async def request(
-    connection: Connection, warehouse_id: str, name: str, metadata_location: str, metadata: bytes, now_ms: int
+    connection: Connection,
+    warehouse_id: str,
+    name: str,
+    document: Document,
+    now_ms: int,
+    not_before: int,
 ) -> None:
     """Part of the transaction that deletes the table's row."""
     await connection.execute(
         "INSERT INTO purge "
         "(purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at) "
-        "VALUES ($1, $2, $3, $4, $5, $6, $6)",
+        "VALUES ($1, $2, $3, $4, $5, $6, $7)",
         str(uuid.uuid4()),
         warehouse_id,
         name,
-        metadata_location,
-        metadata,
+        document.metadata_location,
+        document.raw,
+        not_before,
         now_ms,
     )
 
@@ -81,7 +88,7 @@ async def postpone(database: Database, purge_id: str, error: str, until_ms: int)
 
 async def release_all(database: Database) -> None:
     """Only where no other process can be at work: the leases of a process that died end at once."""
-    await database.execute("UPDATE purge SET not_before = 0")
+    await database.execute("UPDATE purge SET not_before = 0 WHERE attempts > 0")
 
 
 async def waiting(connection: Connection) -> int:
