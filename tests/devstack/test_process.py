@@ -119,19 +119,23 @@ def test_a_service_started_in_a_thread_outlives_the_thread() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the parent-death signal is Linux's")
 @pytest.mark.parametrize("end", [signal.SIGKILL, None])
-def test_services_end_with_their_parent(end: signal.Signals | None) -> None:
+def test_services_end_with_their_parent(end: signal.Signals | None, tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
-        import time
+        import sys
+        from pathlib import Path
         from tests.devstack.test_process import WebServer
-        server = WebServer().start()
+        server = WebServer(Path(sys.argv[1])).start()
         print(server.pid, flush=True)
         input()
         """
     )
     root = Path(__file__).parents[2]
     parent = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=root,
     )
     with parent:
         assert parent.stdout is not None
