@@ -78,9 +78,11 @@ def check_view_requirements(requirements: list[Json] | None, metadata: Json | No
     """Raise CommitFailed (409) when a requirement does not hold; NoSuchView when there is no view."""
     if metadata is None:
         raise NoSuchView("The view does not exist")
-    for requirement in requirements or ():
-        if requirement["type"] != "assert-view-uuid":
-            raise InvalidInput(f"requirements: {requirement['type']!r} is not a requirement of a view")
+    for position, requirement in enumerate(requirements or ()):
+        # There is one kind only, so validation lets a requirement without a type pass.
+        kind = requirement.get("type")
+        if kind != "assert-view-uuid":
+            raise InvalidInput(f"requirements[{position}].type: {kind!r} is not a requirement of a view")
         if requirement["uuid"].lower() != metadata["view-uuid"].lower():
             raise CommitFailed(
                 f"Requirement failed: view UUID does not match: "
