@@ -7,6 +7,7 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.jvm, pytest.mark.services, pytest.mark.slow]
 
 CATALOG = "RESTCompatibilityKitCatalogTests"
 WAREHOUSE = "kit"
+TEMPORARY = "/tmp"
+SETTINGS = {"java.io.tmpdir": TEMPORARY}
 VIEWS = "RESTCompatibilityKitViewCatalogTests"
 
 
@@ -61,14 +64,17 @@ SKIPPED = {f"{CATALOG}.createTableInUniqueLocation": "RESTServerExtension isn’
 
 @contextmanager
 def server_for_the_kit(database_url: str | None = None) -> Iterator[FrazilServer]:
-    """A server with a warehouse in the temporary directory itself.
+    """A server with a warehouse at `/tmp`, and its own data elsewhere.
 
-    Thirteen tests of the kit ask for fixed locations there, and the server refuses locations that
-    are outside the warehouse.
+    Thirteen tests of the kit ask for fixed locations there; the server refuses locations outside
+    the warehouse, and a warehouse that holds the server's own data.
     """
-    profile = {"type": "local", "path": tempfile.gettempdir()}
+    profile = {"type": "local", "path": TEMPORARY}
     body = json.dumps({"warehouse-name": WAREHOUSE, "storage-profile": profile}).encode()
-    with FrazilServer(database_url=database_url) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="frazil-kit-", dir="/var/tmp") as directory,
+        FrazilServer(Path(directory), database_url=database_url) as server,
+    ):
         headers = {"content-type": "application/json"}
         request = urllib.request.Request(f"{server.management_uri}/warehouse", body, headers, method="POST")
         with urllib.request.urlopen(request) as answer:
@@ -80,7 +86,7 @@ def server_for_the_kit(database_url: str | None = None) -> Iterator[FrazilServer
 def test_the_kit_finds_nothing_wrong(database: str, postgres_url: Callable[[], str]) -> None:
     url = postgres_url() if database == "postgres" else None
     with server_for_the_kit(url) as server:
-        result = run_rck(server.catalog_uri, WAREHOUSE)
+        result = run_rck(server.catalog_uri, WAREHOUSE, SETTINGS)
     assert result.reasons(Verdict.FAILED) == {}
     assert result.passed == 145
     assert result.reasons(Verdict.ABORTED) == ALWAYS_ABORTED | ABORTED_BY_DEFAULT
@@ -89,6 +95,6 @@ def test_the_kit_finds_nothing_wrong(database: str, postgres_url: Callable[[], s
 
 def test_names_with_dots_pass_as_well() -> None:
     with server_for_the_kit() as server:
-        result = run_rck(server.catalog_uri, WAREHOUSE, properties={"rck.supports-names-with-dot": "true"})
+        result = run_rck(server.catalog_uri, WAREHOUSE, SETTINGS | {"rck.supports-names-with-dot": "true"})
     assert result.reasons(Verdict.FAILED) == {}
     assert result.reasons(Verdict.ABORTED) == ALWAYS_ABORTED
