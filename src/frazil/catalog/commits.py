@@ -157,16 +157,17 @@ async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, st
         for write in sorted(writes, key=_row_order):
             if write.chosen:
                 await _refuse_overlap(connection, write)
-            await _swap_one(connection, write, now)
+            tabular_id = await _swap_one(connection, write, now)
         if mark is not None:
-            await mark.record(connection, status, now)
+            # A repeated request is answered with the state of this very tabular, not of its name.
+            await mark.record(connection, status, now, "" if status == 204 else tabular_id)
 
 
-async def _swap_one(connection: Connection, write: Write, now: int) -> None:
+async def _swap_one(connection: Connection, write: Write, now: int) -> str:
+    """The id of the row."""
     place = write.place
     if place.found is None:
-        await _insert(connection, write, now)
-        return
+        return await _insert(connection, write, now)
     change = tabulars.Swap(
         tabular_id=place.found.tabular_id,
         old_metadata_location=place.found.document.metadata_location,
@@ -177,9 +178,10 @@ async def _swap_one(connection: Connection, write: Write, now: int) -> None:
     # An unchanged table of a transaction is swapped with itself: its requirements must hold at commit too.
     if not await tabulars.swap(connection, change, now):
         raise _Lost
+    return change.tabular_id
 
 
-async def _insert(connection: Connection, write: Write, now: int) -> None:
+async def _insert(connection: Connection, write: Write, now: int) -> str:
     place = write.place
     if place.namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(place.levels)}")
@@ -195,6 +197,7 @@ async def _insert(connection: Connection, write: Write, now: int) -> None:
         metadata=write.metadata,
     )
     await tabulars.insert(connection, new, now)
+    return new.tabular_id
 
 
 async def _refuse_overlap(connection: Connection, write: Write) -> None:

@@ -18,7 +18,7 @@ from frazil.catalog.secrets import SecretBox
 from frazil.catalog.settings import ServerSettings
 from frazil.catalog.store import tabulars
 from frazil.catalog.warehouses import Warehouse, Warehouses, checked_id
-from frazil.core.errors import NoSuchTable, NoSuchView, NoSuchWarehouse
+from frazil.core.errors import CommitStateUnknown, NoSuchTable, NoSuchView, NoSuchWarehouse
 from frazil.core.names import check_name, name_key, namespace_key, show
 
 Key = tuple[str, str, str]
@@ -99,6 +99,14 @@ class Catalog:
         if place.found is None or place.found.kind != kind:
             raise no_such(kind, levels, name)
         return place.warehouse, place.found
+
+    async def load_again(self, prefix: str, tabular_id: str) -> tuple[Warehouse, Document]:
+        """The present state of what an earlier request changed, whatever its name is now."""
+        row = await tabulars.document(self.database, tabular_id)
+        if row is None:
+            # A 404 would say that it never happened, and clients then delete the files they committed.
+            raise CommitStateUnknown("this request was carried out, but what it changed was dropped since")
+        return await self.warehouses.get(prefix), Document(*row)
 
     @asynccontextmanager
     async def turn(self, keys: Iterable[Key]) -> AsyncIterator[None]:

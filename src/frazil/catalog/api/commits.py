@@ -62,9 +62,9 @@ async def update_table(catalog: Catalog, request: Request) -> Response:
         documents = await commit(catalog, request.params["prefix"], [change], mark, 200)
         return commit_answer(request, documents[0])
 
-    async def again() -> Response:
-        _, found = await catalog.load(request.params["prefix"], levels, name, "table")
-        return commit_answer(request, found.document)
+    async def again(tabular_id: str) -> Response:
+        _, document = await catalog.load_again(request.params["prefix"], tabular_id)
+        return commit_answer(request, document)
 
     return await idempotent.once(catalog, request, run, again)
 

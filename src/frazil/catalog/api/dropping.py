@@ -24,7 +24,7 @@ async def drop(
             warehouse, found = await catalog.load(request.params["prefix"], levels, name, kind)
             if purge:
                 _refuse_without_gc(found, show(levels, name))
-            if await _delete(catalog, warehouse, found, show(levels, name), mark, purge=purge):
+            if await _delete(catalog, warehouse, found, (levels, name), mark, purge=purge):
                 if purge:
                     catalog.purge_requested.set()
                 return no_content()
@@ -35,16 +35,25 @@ async def drop(
 
 
 async def _delete(
-    catalog: Catalog, warehouse: Warehouse, found: Loaded, name: str, mark: Mark | None, *, purge: bool
+    catalog: Catalog,
+    warehouse: Warehouse,
+    found: Loaded,
+    identifier: tuple[tuple[str, ...], str],
+    mark: Mark | None,
+    *,
+    purge: bool,
 ) -> bool:
     """False when the table changed since it was read: what is purged must be its last version."""
     document = found.document
+    source = (found.tabular_id, found.namespace_id, identifier[1])
     async with catalog.database.transaction() as connection:
-        if not await tabulars.delete(connection, found.tabular_id, document.metadata_location):
+        if not await tabulars.delete(connection, source, document.metadata_location):
             return False
         if purge:
             due = now_ms() + warehouse.purge_delay_ms
-            await purges.request(connection, warehouse.warehouse_id, name, document, now_ms(), due)
+            await purges.request(
+                connection, warehouse.warehouse_id, show(*identifier), document, now_ms(), due
+            )
         if mark is not None:
             await mark.record(connection, 204, now_ms())
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Callable
 
@@ -14,10 +13,16 @@ from frazil.catalog.http.errors import error_body, status_of
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.store.idempotency import Mark, Recorded, digest, is_rival, recorded
 from frazil.catalog.warehouses import checked_id
-from frazil.core.errors import Conflict, FrazilError, InvalidInput, NotFound, Unprocessable
+from frazil.core.errors import (
+    Conflict,
+    FrazilError,
+    InvalidInput,
+    NotFound,
+    Unprocessable,
+)
 
 HEADER = "Idempotency-Key"
-_log = logging.getLogger(__name__)
+Again = Callable[[str], Awaitable[Response]]
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -25,12 +30,12 @@ async def once(
     catalog: Catalog,
     request: Request,
     run: Callable[[Mark | None], Awaitable[Response]],
-    again: Callable[[], Awaitable[Response]] | None = None,
+    again: Again | None = None,
 ) -> Response:
     """`run` must record the mark in the transaction of its change.
 
     A repeated request gets the recorded answer or, where the answer may hold more than fits to be
-    stored, what `again` makes of the present state.
+    stored, what `again` makes of the present state of the tabular whose id was recorded.
     """
     mark = _mark(request)
     if mark is None:
@@ -43,29 +48,39 @@ async def once(
             if not is_rival(error):
                 raise
         except (NotFound, Conflict) as error:
-            await _record_refusal(catalog, mark, error)
-            raise
+            if await _record_refusal(catalog, mark, error):
+                raise
+        except InvalidInput:
+            # Not recorded, but the same request may have landed meanwhile and be in its own way.
+            if await recorded(catalog.database, mark) is None:
+                raise
         before = await recorded(catalog.database, mark)
         assert before is not None, "a rival holds the key"
     return await _replay(before, mark, again)
 
 
-async def _replay(before: Recorded, mark: Mark, again: Callable[[], Awaitable[Response]] | None) -> Response:
+async def _replay(before: Recorded, mark: Mark, again: Again | None) -> Response:
     if before.request != mark.request:
         raise Unprocessable(f"{HEADER} {mark.key} was used for another request; make a new key")
-    if before.status < 300 and not before.answer and again is not None:
-        return await again()
+    if before.status < 300 and again is not None:
+        return await again(before.answer)
     return Response(before.status, before.answer.encode())
 
 
-async def _record_refusal(catalog: Catalog, mark: Mark, error: FrazilError) -> None:
-    """A 404 or 409 is final too. Losing this record only means that the request is judged afresh."""
+async def _record_refusal(catalog: Catalog, mark: Mark, error: FrazilError) -> bool:
+    """A 404 or 409 is final too.
+
+    False when the same request, sent twice, was settled meanwhile: then that answer holds. It may have
+    landed, and then this refusal is only the echo of its own effect. A failure to record comes through
+    for the same reason: the caller cannot be told "refused" before that is ruled out.
+    """
     status = status_of(error)
     answer = error_body(status, error.kind, error.message).decode()
     try:
         await mark.record(catalog.database, status, now_ms(), answer)
-    except (FrazilError, UniqueViolation) as failure:
-        _log.info("idempotency record of a refusal was not kept: %s", failure)
+    except UniqueViolation:
+        return False
+    return True
 
 
 def _mark(request: Request) -> Mark | None:

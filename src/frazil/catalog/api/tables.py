@@ -76,7 +76,7 @@ async def create_table(catalog: Catalog, request: Request) -> Response:
 
     if body.stage_create:
         return await run(None)
-    return await idempotent.once(catalog, request, run, lambda: _load(catalog, request, body.name))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
 
 
 @routes.add(
@@ -112,7 +112,7 @@ async def register_table(catalog: Catalog, request: Request) -> Response:
         document = await landed(catalog, write, mark)
         return table_answer(request, place.warehouse, document)
 
-    return await idempotent.once(catalog, request, run, lambda: _load(catalog, request, body.name))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
 
 
 @routes.add(
@@ -163,9 +163,14 @@ async def rename_table(catalog: Catalog, request: Request) -> Response:
     return await rename(catalog, request, "table")
 
 
+async def _again(catalog: Catalog, request: Request, tabular_id: str) -> Response:
+    warehouse, document = await catalog.load_again(request.params["prefix"], tabular_id)
+    return table_answer(request, warehouse, document)
+
+
 async def _load(catalog: Catalog, request: Request, name: str) -> Response:
     levels = split_levels(request.params["namespace"], "namespace")
-    snapshots = request.query(LoadQuery).snapshots if request.method == "GET" else "all"
+    snapshots = request.query(LoadQuery).snapshots
     warehouse, found = await catalog.load(request.params["prefix"], levels, name, "table")
     if warehouse.storage.is_missing(found.document.metadata_location):
         # The wording is that of Iceberg's own catalogs.

@@ -62,7 +62,7 @@ async def create_view(catalog: Catalog, request: Request) -> Response:
         )
         return view_answer(await create(catalog, place, "view", metadata, chosen=chosen, mark=mark))
 
-    return await idempotent.once(catalog, request, run, lambda: _load(catalog, request, body.name))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
 
 
 @routes.add(
@@ -90,7 +90,7 @@ async def register_view(catalog: Catalog, request: Request) -> Response:
         )
         return view_answer(await landed(catalog, write, mark))
 
-    return await idempotent.once(catalog, request, run, lambda: _load(catalog, request, body.name))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
 
 
 @routes.add("GET", "/{prefix}/namespaces/{namespace}/views/{view}", answer=wire.LoadViewResult)
@@ -130,7 +130,7 @@ async def replace_view(catalog: Catalog, request: Request) -> Response:
                 await backoff(catalog, attempt)
         raise too_many_rivals([show(levels, name)])
 
-    return await idempotent.once(catalog, request, run, lambda: _load(catalog, request, name))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
 
 
 @routes.add(
@@ -156,6 +156,11 @@ async def drop_view(catalog: Catalog, request: Request) -> Response:
 async def rename_view(catalog: Catalog, request: Request) -> Response:
     """Rename a view, also into another namespace."""
     return await rename(catalog, request, "view")
+
+
+async def _again(catalog: Catalog, request: Request, tabular_id: str) -> Response:
+    _, document = await catalog.load_again(request.params["prefix"], tabular_id)
+    return view_answer(document)
 
 
 async def _load(catalog: Catalog, request: Request, name: str) -> Response:

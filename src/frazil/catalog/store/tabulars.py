@@ -72,6 +72,14 @@ async def find(
     return Found(row[0], row[1], row[2], row[3], row[4], row[5], row[6]) if row else None
 
 
+async def document(connection: Connection, tabular_id: str) -> tuple[str, bytes] | None:
+    """Metadata location and metadata of a tabular, whatever its name is now."""
+    row = await connection.fetchrow(
+        "SELECT metadata_location, metadata FROM tabular WHERE tabular_id = $1", tabular_id
+    )
+    return (row[0], row[1]) if row else None
+
+
 async def list_names(
     connection: Connection, namespace_id: str, kind: Kind, after: str, limit: int
 ) -> list[tuple[str, str]]:
@@ -130,10 +138,20 @@ async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
     return touched == 1
 
 
-async def delete(connection: Connection, tabular_id: str, metadata_location: str) -> bool:
-    """False when the tabular is gone or changed since it was read."""
+async def delete(connection: Connection, source: tuple[str, str, str], metadata_location: str) -> bool:
+    """Remove the tabular `source` (its id, namespace id and name).
+
+    False when it is gone, changed or has another name since it was read: a rename that was acknowledged
+    must not be undone by the drop of the old name.
+    """
+    tabular_id, namespace_id, name = source
     touched = await connection.execute(
-        "DELETE FROM tabular WHERE tabular_id = $1 AND metadata_location = $2", tabular_id, metadata_location
+        "DELETE FROM tabular WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3 "
+        "AND metadata_location = $4",
+        tabular_id,
+        namespace_id,
+        name_key(name),
+        metadata_location,
     )
     return touched == 1
 
