@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from frazil.catalog.db import Connection, Database
 from frazil.catalog.documents import Document
+from frazil.catalog.store.packing import pack, unpack
 
 #: A purge that shows no progress for so long is taken up by whoever comes by.
 LEASE_MS = 30_000
@@ -40,7 +41,7 @@ async def request(
         warehouse_id,
         name,
         document.metadata_location,
-        document.raw,
+        pack(document.raw),
         not_before,
         now_ms,
     )
@@ -52,7 +53,7 @@ async def next_due(connection: Connection, now_ms: int) -> Purge | None:
         "WHERE not_before <= $1 ORDER BY not_before LIMIT 1",
         now_ms,
     )
-    return Purge(row[0], row[1], row[2], row[3], row[4], row[5], row[6]) if row else None
+    return Purge(row[0], row[1], row[2], row[3], unpack(row[4]), row[5], row[6]) if row else None
 
 
 async def claim(database: Database, purge: Purge, now_ms: int) -> int | None:

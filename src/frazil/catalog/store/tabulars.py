@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from frazil.catalog.db import Connection, Database, ForeignKeyViolation, UniqueViolation
+from frazil.catalog.store.packing import pack, unpack
 from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace
 from frazil.core.names import name_key, show
 
@@ -69,7 +70,10 @@ async def find(
 ) -> Found | None:
     """One round trip for the whole path; None when there is no such warehouse."""
     row = await connection.fetchrow(_FIND, warehouse_id, path_key, key, held_metadata_location)
-    return Found(row[0], row[1], row[2], row[3], row[4], row[5], row[6]) if row else None
+    if row is None:
+        return None
+    metadata = None if row[6] is None else unpack(row[6])
+    return Found(row[0], row[1], row[2], row[3], row[4], row[5], metadata)
 
 
 async def document(connection: Connection, tabular_id: str) -> tuple[str, bytes] | None:
@@ -77,7 +81,7 @@ async def document(connection: Connection, tabular_id: str) -> tuple[str, bytes]
     row = await connection.fetchrow(
         "SELECT metadata_location, metadata FROM tabular WHERE tabular_id = $1", tabular_id
     )
-    return (row[0], row[1]) if row else None
+    return (row[0], unpack(row[1])) if row else None
 
 
 async def list_names(
@@ -109,7 +113,7 @@ async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
             name_key(new.name),
             new.location,
             new.metadata_location,
-            new.metadata,
+            pack(new.metadata),
             now_ms,
         )
     except UniqueViolation as error:
@@ -129,7 +133,7 @@ async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
             change.tabular_id,
             change.old_metadata_location,
             change.metadata_location,
-            change.metadata,
+            pack(change.metadata),
             change.location,
             now_ms,
         )

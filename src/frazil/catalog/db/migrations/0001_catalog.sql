@@ -63,6 +63,7 @@ CREATE TABLE tabular (
     location TEXT NOT NULL,
     -- The swap of a commit compares and sets this column.
     metadata_location TEXT NOT NULL,
+    -- Packed; see frazil.catalog.store.packing.
     metadata BLOB NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
