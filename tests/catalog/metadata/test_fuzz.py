@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -102,16 +103,14 @@ VIEW_UPDATES: list[Json] = [
     {"action": "set-properties", "updates": {"version.history.num-entries": "1"}},
     {"action": "remove-properties", "removals": ["a"]},
 ]
-JUNK = st.sampled_from(
-    [
-        *[None, True, False, 0, 1, -1, 2, 3, 5, 999, 1000, 1.5],
-        *[-(2**31), 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**30],
-        *["", "x", "main", "tag", "branch", "int", "decimal(9,2)", "variant", "struct", "bucket[4]", "void"],
-        *["a.b", "\0", "é😀", "nulls-last", "-1", "9" * 400, UUID, "00000000-0000-0000-0000-000000000000"],
-        *[[], [1, 1], {}, [None], {"": None}, {"type": "struct"}, {"type": "list"}],
-        *[NESTED, struct(), SORT, PARTITION, STATISTICS],
-    ]
-)
+JUNK: list[Any] = [
+    *[None, True, False, 0, 1, -1, 2, 3, 5, 999, 1000, 1.5],
+    *[-(2**31), 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**30],
+    *["", "x", "main", "tag", "branch", "int", "decimal(9,2)", "variant", "struct", "bucket[4]", "void"],
+    *["a.b", "\0", "é😀", "nulls-last", "-1", "9" * 400, UUID, "00000000-0000-0000-0000-000000000000"],
+    *[[], [1, 1], {}, [None], {"": None}, {"type": "struct"}, {"type": "list"}],
+    *[NESTED, struct(), SORT, PARTITION, STATISTICS],
+]
 
 
 def damage(draw: Callable[[Any], Any], node: Any) -> Any:
@@ -133,7 +132,9 @@ def damage(draw: Callable[[Any], Any], node: Any) -> Any:
         elif what == "again" and isinstance(parent, list):
             parent.insert(key, copy.deepcopy(at))
         else:
-            parent[key] = copy.deepcopy(draw(JUNK))
+            # Mostly of the same type, or the wire would refuse nearly all of it.
+            alike = [junk for junk in JUNK if type(junk) is type(at)] if draw(st.integers(0, 4)) else JUNK
+            parent[key] = copy.deepcopy(draw(st.sampled_from(alike or JUNK)))
     return node
 
 
@@ -142,7 +143,11 @@ def chosen(draw: Callable[[Any], Any], entries: list[Json], most: int) -> list[J
     return picked
 
 
-FUZZ = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(
+    max_examples=int(os.environ.get("FRAZIL_FUZZ_EXAMPLES", "150")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def attempt(action: Callable[[], Json], parse: Callable[[bytes], Json]) -> None:

@@ -100,6 +100,17 @@ def test_a_spec_field_without_id_takes_the_one_of_its_equal_or_the_next() -> Non
     assert after["last-partition-id"] == 1001
 
 
+def test_an_odd_spec_in_a_registered_table_is_no_obstacle() -> None:
+    odd = {
+        "spec-id": 7,
+        "fields": [{"name": "x", "transform": "no transform", "source-id": 1, "field-id": 1005}],
+    }
+    table = new_table()
+    table = {**table, "partition-specs": [*table["partition-specs"], odd]}
+    after = apply(table, add_spec(BY_ID))
+    assert [s["spec-id"] for s in after["partition-specs"]] == [0, 7, 8]
+
+
 def test_v1_specs_need_ids_by_position() -> None:
     assert apply(new_table(1), add_spec(BY_ID))["last-partition-id"] == 1000
     with pytest.raises(InvalidInput, match="count up"):

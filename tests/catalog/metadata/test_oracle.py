@@ -19,6 +19,7 @@ read what we make. Where PyIceberg is known to differ from Iceberg's Java librar
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
@@ -260,7 +261,11 @@ def comparable(table: TableMetadata) -> Json:
     return doc
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=int(os.environ.get("FRAZIL_FUZZ_EXAMPLES", "100")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.data())
 def test_random_commits_give_what_pyiceberg_gives(data: st.DataObject) -> None:
     ours = new_table(data.draw(st.integers(1, 3)))

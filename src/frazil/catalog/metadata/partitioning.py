@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.catalog.metadata.schema import MAX_FIELD_ID, SchemaIndex
-from frazil.catalog.metadata.transforms import check_sources, parse_transform, sources, with_sources
+from frazil.catalog.metadata.transforms import check_sources, key, parse_transform, sources, with_sources
 from frazil.core.errors import InvalidInput
 
 Json = dict[str, Any]
@@ -57,13 +57,13 @@ def stored(spec: Json, spec_id: int, others: list[Json], last_id: int) -> tuple[
     A field without an id takes that of an equal field in another spec, so that data files written under
     either agree, else the next free one.
     """
-    known = {_key(f): f["field-id"] for other in others for f in other["fields"] if "field-id" in f}
+    known = {key(f): f["field-id"] for other in others for f in other["fields"] if "field-id" in f}
     last_id = max([last_id, *(f["field-id"] for f in spec["fields"] if f.get("field-id") is not None)])
     fields = []
     for field in spec["fields"]:
         copy = with_sources(field, None)
         if "field-id" not in copy:
-            copy["field-id"] = known.get(_key(copy), last_id + 1)
+            copy["field-id"] = known.get(key(copy), last_id + 1)
         last_id = max(last_id, copy["field-id"])
         fields.append(copy)
     return {**spec, "spec-id": spec_id, "fields": fields}, max(last_id, UNPARTITIONED_LAST_ID)
@@ -84,14 +84,10 @@ def same(one: Json, other: Json) -> bool:
     """Whether two specs partition alike: the same sources, transforms and names in the same order."""
     mine, theirs = one["fields"], other["fields"]
     return len(mine) == len(theirs) and all(
-        _key(a) == _key(b) and a["name"] == b["name"] for a, b in zip(mine, theirs, strict=True)
+        key(a) == key(b) and a["name"] == b["name"] for a, b in zip(mine, theirs, strict=True)
     )
 
 
 def sequential(spec: Json) -> bool:
     """Format v1 stores no field ids, so they must follow from the position."""
     return all(f.get("field-id") in (None, FIRST_FIELD_ID + i) for i, f in enumerate(spec["fields"]))
-
-
-def _key(field: Json) -> tuple[tuple[int, ...], str]:
-    return tuple(sources(field)), parse_transform(field["transform"]).text

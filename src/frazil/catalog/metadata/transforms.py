@@ -50,6 +50,14 @@ def parse_transform(text: str) -> Transform:
     raise InvalidInput(f"{text[:100]!r} is not a legal transform")
 
 
+def key(field: Json) -> tuple[tuple[int | None, ...], str]:
+    """What makes two fields alike; for any field, even one that could not be added today."""
+    text: str = field["transform"]
+    lowered = text.lower()
+    known = lowered in _PLAIN or _WIDTH.fullmatch(text) is not None
+    return tuple(field.get("source-ids") or (field.get("source-id"),)), lowered if known else text
+
+
 def sources(field: Json) -> list[int]:
     """The ids of the columns that a partition or sort field is made from."""
     several: list[int] | None = field.get("source-ids")
