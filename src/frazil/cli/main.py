@@ -7,6 +7,7 @@ import sys
 import click
 
 from frazil import __version__
+from frazil.cli.demo import demo
 from frazil.cli.migrate import migrate
 from frazil.cli.serve import serve
 from frazil.core.errors import FrazilError
@@ -17,12 +18,13 @@ from frazil.core.errors import FrazilError
 def cli() -> None:
     """A streaming lakehouse in Python.
 
-    Start here:  frazil serve
+    Start here:  frazil serve    (or see it work: frazil demo)
     """
 
 
 cli.add_command(serve)
 cli.add_command(migrate)
+cli.add_command(demo)
 
 
 def main() -> None:
