@@ -17,6 +17,8 @@ _STATUS: tuple[tuple[type[errors.FrazilError], int], ...] = (
     (errors.StorageError, 503),
     (errors.Unavailable, 503),
 )
+#: What is wrong stands at the beginning of a message, where it is wrong often at its end.
+_MESSAGE_END = 1000
 
 
 def status_of(error: errors.FrazilError) -> int:
@@ -27,7 +29,9 @@ def status_of(error: errors.FrazilError) -> int:
 
 
 def error_body(status: int, kind: str, message: str) -> bytes:
-    """The REST spec's error shape."""
+    """The REST spec's error shape. A message that quotes megabytes of the request is cut in its middle."""
+    if len(message) > 2 * _MESSAGE_END:
+        message = f"{message[:_MESSAGE_END]} […] {message[-_MESSAGE_END:]}"
     return json_bytes({"error": {"message": message, "type": kind, "code": status}})
 
 
