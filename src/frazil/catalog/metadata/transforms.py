@@ -65,8 +65,13 @@ def sources(field: Json) -> list[int]:
         return several
     one: int | None = field.get("source-id")
     if one is None:
-        raise InvalidInput(f"field {field.get('name', '')!r} has neither source-id nor source-ids")
+        raise InvalidInput(f"{_label(field)} has neither source-id nor source-ids")
     return [one]
+
+
+def _label(field: Json) -> str:
+    """Only partition fields have names."""
+    return f"partition field {field['name'][:100]!r}" if "name" in field else "sort field"
 
 
 def with_sources(field: Json, mapping: dict[int, int] | None) -> Json:
@@ -77,7 +82,7 @@ def with_sources(field: Json, mapping: dict[int, int] | None) -> Json:
         return copy
     for source in sources(field):
         if source not in mapping:
-            raise InvalidInput(f"field {field.get('name', '')!r}: there is no column with id {source}")
+            raise InvalidInput(f"{_label(field)}: there is no column with id {source}")
     if copy.get("source-ids"):
         copy["source-ids"] = [mapping[i] for i in copy["source-ids"]]
     if "source-id" in copy:
