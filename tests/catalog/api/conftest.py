@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from tests.catalog.api.client import Catalog, connect
+from tests.catalog.api.victim import Victim, victim_of
 
 from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.postgres import Postgres
 
 _numbers = itertools.count(1)
 
@@ -40,3 +42,17 @@ def ns(catalog: Catalog) -> tuple[str, ...]:
     name = f"ns{next(_numbers)}"
     catalog.create_namespace(name).ok()
     return (name,)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(kind, marks=pytest.mark.services, id=kind) for kind in ("sqlite", "postgres")],
+)
+def victim(request: pytest.FixtureRequest) -> Iterator[Victim]:
+    """A server that only bad input is sent to, so that whatever changes there is a fault."""
+    url: str | None = None
+    if request.param == "postgres":
+        postgres: Postgres = request.getfixturevalue("postgres")
+        url = postgres.create_database("frazil_victim")
+    with victim_of(FrazilServer(database_url=url), url) as found:
+        yield found

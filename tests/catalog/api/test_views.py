@@ -125,7 +125,7 @@ def test_register(catalog: Catalog, ns: Levels) -> None:
     catalog.send("POST", path, body).refused(409, "AlreadyExistsException")
     table = catalog.create_table(ns, "t").ok()
     wrong = {"name": "x", "metadata-location": table["metadata-location"]}
-    catalog.send("POST", path, wrong).refused(400, "BadRequestException", "view-uuid")
+    catalog.send("POST", path, wrong).refused(400, "BadRequestException", "the metadata file")
     none = {"name": "x", "metadata-location": created["metadata-location"] + ".none"}
     catalog.send("POST", path, none).refused(400, None, "metadata-location")
 
