@@ -1,0 +1,1 @@
+"""Benchmarks; each ends with lines `RESULT <name> <value> <goal> ok|short`."""

@@ -1,0 +1,114 @@
+"""`python -m bench.catalog`: measure, print, end with RESULT lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.catalog import scale
+from bench.catalog.client import Plan, run
+from bench.catalog.processes import resident_mb
+from bench.catalog.report import GOALS, Report
+from bench.catalog.targets import Database, Server, Target, database_server, target
+from frazil.devstack.postgres import Postgres
+
+_PLANS = {
+    "load": Plan("load", warm=20_000, measured=30_000),
+    "create": Plan("create", warm=3_000, measured=3_000),
+    "commit": Plan("commit", warm=3_000, measured=3_000),
+    "hot": Plan("hot", warm_seconds=5, seconds=15),
+}
+_QUICK = {
+    "load": Plan("load", warm=5_000, measured=6_000),
+    "create": Plan("create", warm=600, measured=600),
+    "commit": Plan("commit", warm=600, measured=600),
+    "hot": Plan("hot", warm_seconds=2, seconds=6),
+}
+_SERVERS: tuple[Server, ...] = ("frazil", "reference")
+_DATABASES: tuple[Database, ...] = ("postgres", "sqlite")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options().parse_args(arguments)
+    options.server = options.server or list(_SERVERS)
+    report = Report(quick=options.quick)
+    workloads = options.only or [*GOALS, "scale"]
+    for database in options.database or _DATABASES:
+        with database_server(database) as postgres:
+            _compare(report, database, postgres, workloads, options)
+            if "scale" in workloads and "frazil" in options.server:
+                _scale(report, database, postgres, options)
+    print(report.text())
+    if options.json:
+        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+    if options.results:
+        options.results.write_text(report.markdown())
+    print()
+    for result in report.results():
+        print(result.line())
+
+
+def _compare(
+    report: Report,
+    database: Database,
+    postgres: Postgres | None,
+    workloads: Sequence[str],
+    options: argparse.Namespace,
+) -> None:
+    plans = [plan for name, plan in (_QUICK if options.quick else _PLANS).items() if name in workloads]
+    if not plans:
+        return
+    for server in options.server:
+        with target(server, database, postgres, f"bench_{server}") as running:
+            time.sleep(1)
+            report.rest_mb[(server, database)] = resident_mb(running.pid)
+            for plan in plans:
+                _one(report, running, plan)
+
+
+def _one(report: Report, running: Target, plan: Plan) -> None:
+    _say(f"{running.label}: {plan.workload} …")
+    started = time.monotonic()
+    measurement = run(running, plan)
+    report.measurements.append(measurement)
+    _say(
+        f"{running.label}: {plan.workload}: {measurement.per_second:,.0f} op/s, "
+        f"{measurement.cpu_ms:.3f} ms CPU, p99 {measurement.p99:.1f} ms; {measurement.verified} "
+        f"({time.monotonic() - started:.0f} s)"
+    )
+
+
+def _scale(
+    report: Report, database: Database, postgres: Postgres | None, options: argparse.Namespace
+) -> None:
+    tables, rounds = (20_000, 3) if options.quick else (100_000, 5)
+    warm, measured = (3_000, 6_000) if options.quick else (10_000, 30_000)
+    _say(f"frazil on {database}: loads among 100 and among {tables:,} tables …")
+    with target("frazil", database, postgres, "bench_scale") as running:
+        found = scale.measure(running, tables, warm=warm, measured=measured, rounds=rounds)
+    report.scale[database] = found
+    for one in found:
+        _say(f"frazil on {database}: {one.workload}: {one.cpu_ms:.3f} ms CPU")
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench.catalog", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="shorter runs, less exact")
+    parser.add_argument("--only", action="append", choices=[*GOALS, "scale"], help="may be repeated")
+    parser.add_argument("--database", action="append", choices=_DATABASES, help="may be repeated")
+    parser.add_argument("--server", action="append", choices=_SERVERS, help="may be repeated")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="write a report like RESULTS.md to FILE")
+    return parser
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
