@@ -15,11 +15,16 @@ routes = Routes("", tag="Operations")
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>frazil API</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="/docs/favicon-32x32.png">
 <link rel="stylesheet" href="/docs/swagger-ui.css"></head>
 <body><div id="ui"></div>
 <script src="/docs/swagger-ui-bundle.js"></script>
 <script>
-SwaggerUIBundle({url: "/openapi.json", dom_id: "#ui", deepLinking: true, displayRequestDuration: true})
+SwaggerUIBundle({
+  url: "/openapi.json", dom_id: "#ui", deepLinking: true, displayRequestDuration: true,
+  defaultModelsExpandDepth: 0
+})
 </script>
 </body></html>
 """

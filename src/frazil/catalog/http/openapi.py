@@ -29,6 +29,23 @@ _REASONS = {
 }
 
 
+_DESCRIPTION = """\
+An Iceberg REST catalog and, under `/management/v1`, the management API in Lakekeeper's wire format.
+
+`{prefix}` is the id of a warehouse: ask `GET /catalog/v1/config?warehouse=<name>` for it. Levels of a nested
+`{namespace}` are joined by `%1F`. Errors are `{"error": {"message", "type", "code"}}` throughout.
+"""
+_TAGS = {
+    "Configuration": "How a client finds its warehouse.",
+    "Namespaces": "Nested up to 32 levels; names keep their case and compare without it.",
+    "Tables": "Create, register, load, drop, rename.",
+    "Commits": "Changes of tables, each checked against the state that it replaces.",
+    "Views": "Create, register, load, replace, drop, rename.",
+    "Management": "Server, projects and warehouses.",
+    "Operations": "Health, metrics and this description.",
+}
+
+
 def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str) -> dict[str, Any]:
     """An OpenAPI 3.1 document of all endpoints."""
     types = _types(endpoints)
@@ -43,8 +60,13 @@ def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str)
         "info": {
             "title": title,
             "version": version,
+            "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "tags": [
+            {"name": tag, "description": _TAGS.get(tag, "")}
+            for tag in dict.fromkeys(endpoint.tag for endpoint in endpoints)
+        ],
         "paths": paths,
         "components": {"schemas": components},
     }
@@ -71,7 +93,8 @@ def _operation(endpoint: Endpoint, schema_of: dict[int, dict[str, Any]]) -> dict
         responses[str(status)] = {"description": _REASONS[status], **({} if status == 304 else error)}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
-        "summary": endpoint.summary,
+        # Unlike a description, a summary is plain text.
+        "summary": endpoint.summary.replace("`", ""),
         "tags": [endpoint.tag],
         "parameters": _parameters(endpoint),
         "responses": responses,
