@@ -143,9 +143,7 @@ def _go_on(story: Story, server: FrazilServer, *, keep: bool) -> None:
         story.say("The server and its data are removed again. To go on:")
         story.say()
         story.tell(f"{code(f'{_program()} demo --keep')}    this again, and the server stays up")
-        story.tell(
-            f"{code(f'{_program()} serve')}          a server with its data in ~/.frazil; connect with"
-        )
+        story.tell(f"{code(f'{_program()} serve')}          a server on ~/.frazil; connect with")
         story.say()
         story.tell(_CONNECT.format(url="http://127.0.0.1:8181", warehouse="default"))
         return
