@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.transforms import parse_transform
 from tests.catalog.metadata.support import LOCATION, T0, UUID, field, new_table, struct
 
 from frazil.catalog import metadata as m
@@ -175,6 +177,41 @@ def test_partition_names_and_the_inside_of_lists() -> None:
     inside = {"source-id": 9, "transform": "identity", "name": "p"}
     with pytest.raises(InvalidInput, match="list or map"):
         new_table(schema=struct(field(1, "a", LIST_OF_INT)), partition_spec={"fields": [inside]})
+
+
+def test_the_inside_of_a_struct_inside_a_list_is_inside_the_list() -> None:
+    inner = struct(field(3, "x", "int", required=True))
+    listing = {"type": "list", "element-id": 2, "element": inner, "element-required": True}
+    columns = struct(field(1, "a", listing, required=True), **{"identifier-field-ids": [3]})
+    with pytest.raises(InvalidInput, match="list or map"):
+        new_table(schema=columns)
+
+
+@pytest.mark.parametrize(
+    "transform", ["identity", "void", "bucket[4]", "truncate[4]", "year", "month", "day", "hour"]
+)
+def test_transforms_take_the_types_that_pyiceberg_says(transform: str) -> None:
+    names = [
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "string",
+    ]
+    for name in [*names, "uuid", "binary", "decimal(9, 2)", "fixed[4]", "timestamp_ns", "timestamptz_ns"]:
+        spec = {"fields": [{"source-id": 1, "transform": transform, "name": "p"}]}
+        arguments = {"schema": struct(field(1, "a", name)), "partition_spec": spec}
+        column = Schema.model_validate(arguments["schema"]).find_type("a")
+        if parse_transform(transform).can_transform(column):
+            assert new_table(3, **arguments)["last-partition-id"] == 1000
+        else:
+            with pytest.raises(InvalidInput, match="cannot take"):
+                new_table(3, **arguments)
 
 
 def test_transforms_of_later_specifications_pass_and_spelling_is_made_canonical() -> None:

@@ -89,6 +89,12 @@ def test_history_keeps_ten_versions_and_the_current_one() -> None:
     assert [e["version-id"] for e in old["version-log"]] == [15, 6]
 
 
+def test_a_commit_never_expires_what_it_added() -> None:
+    view = new_view(properties={"version.history.num-entries": "1"})
+    view = apply(view, *(add(view_version(n, f"select {n}")) for n in (2, 3, 4)), LATEST)
+    assert versions(view) == [2, 3, 4]
+
+
 def test_a_dialect_may_only_be_lost_when_allowed() -> None:
     update = [add(view_version(2, dialect="trino")), LATEST]
     with pytest.raises(InvalidInput, match="loses the dialect spark"):
