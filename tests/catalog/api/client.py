@@ -14,6 +14,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 Json = dict[str, Any]
 SEPARATOR = "%1F"
+# The server closes a connection that was idle for 5 s; one that was idle for long is not used again.
+IDLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Client:
     def __init__(self, port: int) -> None:
         self.port = port
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0
 
     def send(
         self,
@@ -77,11 +80,15 @@ class Client:
         sent = dict(headers or {})
         if data is not None and "Content-Type" not in sent:
             sent["Content-Type"] = "application/json"
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self.close()
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             self._connection.request(method, path, data, sent)
-            return _answer(self._connection.getresponse())
+            answer = _answer(self._connection.getresponse())
+            self._used = time.monotonic()
+            return answer
         except BaseException:
             self.close()
             raise

@@ -41,7 +41,10 @@ def holding(metadata: Json) -> list[Json]:
         {"type": "assert-ref-snapshot-id", "ref": "none", "snapshot-id": None},
         {"type": "assert-last-assigned-field-id", "last-assigned-field-id": metadata["last-column-id"]},
         {"type": "assert-current-schema-id", "current-schema-id": metadata["current-schema-id"]},
-        {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": metadata["last-partition-id"]},
+        {
+            "type": "assert-last-assigned-partition-id",
+            "last-assigned-partition-id": metadata["last-partition-id"],
+        },
         {"type": "assert-default-spec-id", "default-spec-id": metadata["default-spec-id"]},
         {"type": "assert-default-sort-order-id", "default-sort-order-id": metadata["default-sort-order-id"]},
     ]
@@ -80,7 +83,9 @@ def test_requirements_that_do_not_hold(catalog: Catalog, ns: Levels, broken: Jso
     answer.refused(409, "CommitFailedException", "Requirement failed")
     if broken["type"] != "assert-create":
         both = [*holding(before["metadata"]), broken]
-        catalog.commit(ns, "t", set_properties(a="b"), requirements=both).refused(409, "CommitFailedException")
+        catalog.commit(ns, "t", set_properties(a="b"), requirements=both).refused(
+            409, "CommitFailedException"
+        )
     assert catalog.load(ns, "t").ok() == before
     folder = Path(local_path(before["metadata-location"])).parent
     assert len(list(folder.iterdir())) == 2, "a refused commit leaves no file"
@@ -223,16 +228,21 @@ def test_rival_transactions_never_both_win(catalog: Catalog, ns: Levels) -> None
         for name in names:
             catalog.create_table(ns, name).ok()
         statuses: list[int] = []
-        barrier = threading.Barrier(3)
+        gate = threading.Barrier(3)
 
-        def work(number: int, names: list[str] = names, statuses: list[int] = statuses) -> None:
+        def work(
+            number: int,
+            names: list[str] = names,
+            statuses: list[int] = statuses,
+            gate: threading.Barrier = gate,
+        ) -> None:
             mine = connect(catalog.client.port)
             none = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}
             order = names if number % 2 else names[::-1]
             changes = [
                 change(ns, n, add_snapshot(number), set_ref(number), requirements=(none,)) for n in order
             ]
-            barrier.wait()
+            gate.wait()
             statuses.append(mine.transaction(*changes).status)
             mine.client.close()
 
@@ -312,7 +322,14 @@ def test_the_metadata_folder_can_be_elsewhere_in_the_warehouse(catalog: Catalog,
     moved = catalog.commit(ns, "t", {"action": "set-properties", "updates": {key: folder + "/"}}).ok()
     assert moved["metadata-location"].startswith(folder + "/00001-")
     assert catalog.load(ns, "t").ok()["metadata"] == moved["metadata"]
-    for bad in ("file:///tmp/elsewhere", "/tmp/elsewhere", f"{base}/../x", "s3://b/x", "relative", f"{base}/%2e%2e/x"):
+    for bad in (
+        "file:///tmp/elsewhere",
+        "/tmp/elsewhere",
+        f"{base}/../x",
+        "s3://b/x",
+        "relative",
+        f"{base}/%2e%2e/x",
+    ):
         update = {"action": "set-properties", "updates": {key: bad}}
         catalog.commit(ns, "t", update).refused(400, "BadRequestException", key)
         catalog.create_table(ns, "u", properties={key: bad}).refused(400, "BadRequestException", key)

@@ -11,7 +11,9 @@ Levels = tuple[str, ...]
 
 
 def create(catalog: Catalog, ns: Levels, version: int, **more: Any) -> Json:
-    metadata: Json = catalog.create_table(ns, "t", properties={"format-version": str(version)}, **more).ok()["metadata"]
+    metadata: Json = catalog.create_table(ns, "t", properties={"format-version": str(version)}, **more).ok()[
+        "metadata"
+    ]
     return metadata
 
 
@@ -33,8 +35,12 @@ def test_v1_has_no_sequence_numbers(catalog: Catalog, ns: Levels) -> None:
     assert upgraded["format-version"] == 2
     assert "schema" not in upgraded
     assert upgraded["last-sequence-number"] == 0
-    catalog.commit(ns, "t", {"action": "upgrade-format-version", "format-version": 1}).refused(400, None, "updates[0]")
-    catalog.commit(ns, "t", {"action": "upgrade-format-version", "format-version": 4}).refused(400, None, "updates[0]")
+    catalog.commit(ns, "t", {"action": "upgrade-format-version", "format-version": 1}).refused(
+        400, None, "updates[0]"
+    )
+    catalog.commit(ns, "t", {"action": "upgrade-format-version", "format-version": 4}).refused(
+        400, None, "updates[0]"
+    )
 
 
 def test_v2_sequence_numbers_only_grow(catalog: Catalog, ns: Levels) -> None:
@@ -61,7 +67,14 @@ def test_v3_row_lineage(catalog: Catalog, ns: Levels) -> None:
 
 
 def test_v3_types_and_default_values(catalog: Catalog, ns: Levels) -> None:
-    kinds: list[Any] = ["variant", "unknown", "timestamp_ns", "timestamptz_ns", "geometry(EPSG:4326)", "geography"]
+    kinds: list[Any] = [
+        "variant",
+        "unknown",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "geometry(EPSG:4326)",
+        "geography",
+    ]
     columns = [column(n, f"c{n}", kind) for n, kind in enumerate(kinds, 1)]
     columns += [
         column(20, "i", "int", **{"initial-default": 5, "write-default": 7}),
@@ -80,7 +93,12 @@ def test_v3_types_and_default_values(catalog: Catalog, ns: Levels) -> None:
 
 def test_encryption_keys(catalog: Catalog, ns: Levels) -> None:
     create(catalog, ns, 3)
-    secret = {"key-id": "k1", "encrypted-key-metadata": "aGk=", "encrypted-by-id": "kek", "properties": {"a": "b"}}
+    secret = {
+        "key-id": "k1",
+        "encrypted-key-metadata": "aGk=",
+        "encrypted-by-id": "kek",
+        "properties": {"a": "b"},
+    }
     metadata = commit(catalog, ns, {"action": "add-encryption-key", "encryption-key": secret})
     assert metadata["encryption-keys"] == [secret]
     metadata = commit(catalog, ns, {"action": "remove-encryption-key", "key-id": "k1"})

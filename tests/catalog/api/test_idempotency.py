@@ -128,7 +128,9 @@ def test_register(catalog: Catalog, ns: Levels) -> None:
 def test_a_key_stands_for_one_request(catalog: Catalog, ns: Levels) -> None:
     headers = key()
     catalog.create_table(ns, "t", headers).ok()
-    catalog.create_table(ns, "u", headers).refused(422, "UnprocessableEntityException", headers["Idempotency-Key"])
+    catalog.create_table(ns, "u", headers).refused(
+        422, "UnprocessableEntityException", headers["Idempotency-Key"]
+    )
     catalog.load(ns, "u").refused(404)
     catalog.send("DELETE", catalog.table_path(ns, "t"), headers=headers).refused(422)
     catalog.load(ns, "t").ok()
@@ -157,7 +159,16 @@ def test_bad_requests_are_not_recorded(catalog: Catalog, ns: Levels) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "x", "123", "g" * 36, str(uuid.uuid4())[:-1], str(uuid.uuid4()) + "0", "{" + str(uuid.uuid4()) + "}"]
+    "bad",
+    [
+        "",
+        "x",
+        "123",
+        "g" * 36,
+        str(uuid.uuid4())[:-1],
+        str(uuid.uuid4()) + "0",
+        "{" + str(uuid.uuid4()) + "}",
+    ],
 )
 def test_keys_that_are_no_uuid(catalog: Catalog, ns: Levels, bad: str) -> None:
     headers = {"Idempotency-Key": bad}

@@ -69,8 +69,14 @@ def test_locations_outside_the_warehouse(catalog: Catalog, ns: Levels, base: str
     refused(catalog.create_view(ns, "t", location=location), "location")
     move: Json = {"action": "set-location", "location": location}
     refused(catalog.commit(ns, "probe", move), "location")
-    refused(catalog.send("POST", catalog.namespace_path(ns, "properties"), {"updates": {"location": location}}), "location")
-    refused(catalog.send("POST", "/namespaces", {"namespace": [*ns, "x"], "properties": {"location": location}}), "location")
+    refused(
+        catalog.send("POST", catalog.namespace_path(ns, "properties"), {"updates": {"location": location}}),
+        "location",
+    )
+    refused(
+        catalog.send("POST", "/namespaces", {"namespace": [*ns, "x"], "properties": {"location": location}}),
+        "location",
+    )
     catalog.load(ns, "t").refused(404)
     catalog.load(ns, "probe").ok()
     assert set(Path(base.removeprefix("file://")).parent.rglob("*")) == files

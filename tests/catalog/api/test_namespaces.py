@@ -207,9 +207,7 @@ def test_page_tokens_that_nobody_gave(catalog: Catalog, ns: tuple[str, ...], tok
     catalog.send("GET", path, pageToken=token).refused(400, "InvalidPaginationToken", "pageToken")
 
 
-@pytest.mark.parametrize(
-    "size", ["0", "-1", "x", "1.5", "", str(2**63), str(2**64), str(10**30), "0x10"]
-)
+@pytest.mark.parametrize("size", ["0", "-1", "x", "1.5", "", str(2**63), str(2**64), str(10**30), "0x10"])
 def test_page_sizes_that_are_none(catalog: Catalog, ns: tuple[str, ...], size: str) -> None:
     answer = catalog.send("GET", catalog.namespace_path(ns, "tables"), pageSize=size)
     if size in (str(2**63), str(2**64), str(10**30)):

@@ -121,7 +121,15 @@ def test_bodies_that_are_no_json_object(victim: Victim, name: str) -> None:
 
 @pytest.mark.parametrize(
     "media_type",
-    ["text/plain", "text/json", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data", "json", "*/*"],
+    [
+        "text/plain",
+        "text/json",
+        "application/xml",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "json",
+        "*/*",
+    ],
 )
 def test_other_content_types(victim: Victim, media_type: str) -> None:
     """A browser can send some of these to another site without asking, so they must do nothing."""
@@ -168,7 +176,11 @@ def name_bodies(name: str) -> list[tuple[str, Json, str]]:
         ("/tables/rename", {"source": here, "destination": identifier(NS, name)}, "destination"),
         ("/tables/rename", {"source": here, "destination": identifier([name], "x")}, "destination"),
         ("/tables/rename", {"source": identifier([name], "t"), "destination": here}, "source"),
-        ("/views/rename", {"source": identifier(NS, "v"), "destination": identifier(NS, name)}, "destination"),
+        (
+            "/views/rename",
+            {"source": identifier(NS, "v"), "destination": identifier(NS, name)},
+            "destination",
+        ),
         (
             "/transactions/commit",
             {"table-changes": [{"identifier": identifier(NS, name), "requirements": [], "updates": []}]},
@@ -273,7 +285,10 @@ def test_bodies_for_paths_that_lead_nowhere(victim: Victim) -> None:
             (f"{root}/namespaces/{part}/tables", {"name": "x", "schema": schema()}),
             (f"{root}/namespaces/{part}/properties", {"updates": {"a": "b"}}),
             (f"{root}/namespaces/ns/tables/{part}", {"requirements": [], "updates": []}),
-            (f"{root}/namespaces/ns/tables/{part}", {"requirements": [{"type": "assert-create"}], "updates": []}),
+            (
+                f"{root}/namespaces/ns/tables/{part}",
+                {"requirements": [{"type": "assert-create"}], "updates": []},
+            ),
             (f"{root}/namespaces/ns/views/{part}", {"updates": []}),
             (f"{root}/namespaces/ns/tables/{part}/metrics", {"report-type": "x"}),
         ):
@@ -316,7 +331,9 @@ def test_purges_that_are_neither(victim: Victim, value: str) -> None:
     check(victim, Nasty(f"{TABLE}?purgeRequested={value}", None, ("purgeRequested",), method="DELETE"))
 
 
-@pytest.mark.parametrize("target", [b"/\xff\xfe", b"/catalog/v1/config?warehouse=\xff", b"/a b", b"//", b"", b"*"])
+@pytest.mark.parametrize(
+    "target", [b"/\xff\xfe", b"/catalog/v1/config?warehouse=\xff", b"/a b", b"//", b"", b"*"]
+)
 def test_targets_that_are_not_http(victim: Victim, target: bytes) -> None:
     """Below the level of the API, an answer need not have its shape."""
     answer = victim.catalog.client.raw_get(target)
@@ -363,7 +380,20 @@ def test_a_body_on_get_is_not_read(victim: Victim) -> None:
 
 # --- Numbers ---
 
-NUMBERS = ["1.0", "1.5", "1e2", "1e400", "-1e400", "2147483648", "-2147483649", "9" * 30, "9" * 5000, '"1"', "true", "-0.0"]
+NUMBERS = [
+    "1.0",
+    "1.5",
+    "1e2",
+    "1e400",
+    "-1e400",
+    "2147483648",
+    "-2147483649",
+    "9" * 30,
+    "9" * 5000,
+    '"1"',
+    "true",
+    "-0.0",
+]
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=short)
@@ -414,7 +444,10 @@ CREATES: dict[str, tuple[Json, str]] = {
         {"partition-spec": {"fields": [{"source-id": 1, "transform": "identity", "name": ""}]}},
         "name",
     ),
-    "partition without source": ({"partition-spec": {"fields": [{"transform": "identity", "name": "p"}]}}, "source"),
+    "partition without source": (
+        {"partition-spec": {"fields": [{"transform": "identity", "name": "p"}]}},
+        "source",
+    ),
     "partition twice": (
         {"partition-spec": {"fields": [{"source-id": 1, "transform": "identity", "name": "p"}] * 2}},
         "p",
@@ -423,7 +456,10 @@ CREATES: dict[str, tuple[Json, str]] = {
         {"partition-spec": {"fields": [{"source-id": 1, "transform": "day", "name": "p"}]}},
         "day",
     ),
-    "bucket 0": ({"partition-spec": {"fields": [{"source-id": 1, "transform": "bucket[0]", "name": "p"}]}}, "bucket"),
+    "bucket 0": (
+        {"partition-spec": {"fields": [{"source-id": 1, "transform": "bucket[0]", "name": "p"}]}},
+        "bucket",
+    ),
     "bucket negative": (
         {"partition-spec": {"fields": [{"source-id": 1, "transform": "bucket[-1]", "name": "p"}]}},
         "bucket",
@@ -452,7 +488,10 @@ CREATES: dict[str, tuple[Json, str]] = {
         },
         "direction",
     ),
-    "previous versions": ({"properties": {"write.metadata.previous-versions-max": "many"}}, "previous-versions-max"),
+    "previous versions": (
+        {"properties": {"write.metadata.previous-versions-max": "many"}},
+        "previous-versions-max",
+    ),
     "retries": ({"properties": {"commit.retry.num-retries": "-1"}}, "commit.retry.num-retries"),
     "codec": ({"properties": {"write.metadata.compression-codec": "brotli"}}, "compression-codec"),
     "nul in a property": ({"properties": {"a": "b\x00c"}}, "NUL"),
@@ -475,7 +514,10 @@ UPDATES: dict[str, tuple[Json, str]] = {
     "action in capitals": ({"action": "SET-PROPERTIES", "updates": {}}, "SET-PROPERTIES"),
     "action null": ({"action": None}, "action"),
     "action list": ({"action": ["set-properties"]}, "action"),
-    "a view's action": ({"action": "set-current-view-version", "view-version-id": 1}, "set-current-view-version"),
+    "a view's action": (
+        {"action": "set-current-view-version", "view-version-id": 1},
+        "set-current-view-version",
+    ),
     "other uuid": ({"action": "assign-uuid", "uuid": "11111111-2222-3333-4444-555555555555"}, "UUID"),
     "no uuid": ({"action": "assign-uuid", "uuid": "x"}, "UUID"),
     "format version 0": ({"action": "upgrade-format-version", "format-version": 0}, "0"),
@@ -534,8 +576,13 @@ def test_requirements_that_are_none(victim: Victim, requirement: Any) -> None:
     body = {"requirements": [requirement], "updates": [set_properties(x="y")]}
     check(victim, Nasty(TABLE, body, ("requirements[0]",)))
     change = {"identifier": identifier(NS, "t"), **body}
-    check(victim, Nasty("/transactions/commit", {"table-changes": [change]}, ("table-changes[0]", "requirements[0]")))
-    check(victim, Nasty(VIEW, {"requirements": [requirement], "updates": []}, ("requirements",))) if requirement != {
+    check(
+        victim,
+        Nasty("/transactions/commit", {"table-changes": [change]}, ("table-changes[0]", "requirements[0]")),
+    )
+    check(
+        victim, Nasty(VIEW, {"requirements": [requirement], "updates": []}, ("requirements",))
+    ) if requirement != {
         "type": "assert-view-uuid",
         "uuid": "x",
     } else None
@@ -622,7 +669,9 @@ def test_deep_things_that_nobody_looks_at(victim: Victim) -> None:
 # --- Keys given twice ---
 
 
-@pytest.mark.parametrize("body", [b'{"namespace":["x"],"namespace":5}', b'{"namespace":["x"],"namespace":[]}'])
+@pytest.mark.parametrize(
+    "body", [b'{"namespace":["x"],"namespace":5}', b'{"namespace":["x"],"namespace":[]}']
+)
 def test_the_last_of_two_keys_counts(victim: Victim, body: bytes) -> None:
     check(victim, Nasty(NAMESPACES, body, ("namespace",)))
 
@@ -645,7 +694,9 @@ def test_a_harmless_request_id_comes_back(victim: Victim, given: str) -> None:
     assert answer.headers["x-request-id"] == given
 
 
-@pytest.mark.parametrize("given", [b"", b"x" * 129, b"a b", b'a"b', b"a\\nb", b"\xc3\xa9", b"<x>", b"a;b", b"%0a", b"{}"])
+@pytest.mark.parametrize(
+    "given", [b"", b"x" * 129, b"a b", b'a"b', b"a\\nb", b"\xc3\xa9", b"<x>", b"a;b", b"%0a", b"{}"]
+)
 def test_other_request_ids_do_not(victim: Victim, given: bytes) -> None:
     root = victim.catalog.root.encode()
     answer = victim.catalog.client.raw_get(root + b"/namespaces", headers=b"x-request-id: " + given + b"\r\n")
@@ -655,7 +706,9 @@ def test_other_request_ids_do_not(victim: Victim, given: bytes) -> None:
 
 
 def test_every_answer_has_an_id_of_its_own(victim: Victim) -> None:
-    ids = {victim.catalog.client.send("GET", path).headers["x-request-id"] for path in ("/health", "/none", "/x")}
+    ids = {
+        victim.catalog.client.send("GET", path).headers["x-request-id"] for path in ("/health", "/none", "/x")
+    }
     assert len(ids) == 3
 
 
@@ -667,7 +720,7 @@ def test_every_answer_has_an_id_of_its_own(victim: Victim) -> None:
         b"X-Iceberg-Access-Delegation: \x80\x81",
         b"X-Iceberg-Access-Delegation: " + b"vended-credentials," * 500,
         b"Content-Type: \xff",
-        b"Host: evil\"<script>",
+        b'Host: evil"<script>',
         b"Host: ",
         b"x-project-id: \xff",
         b"x-project-id: " + b"x" * 5000,

@@ -59,7 +59,14 @@ def test_field_ids_are_counted_afresh_and_references_follow(catalog: Catalog, ns
         column(
             4,
             "m",
-            {"type": "map", "key-id": 6, "key": "string", "value-id": 8, "value": "int", "value-required": True},
+            {
+                "type": "map",
+                "key-id": 6,
+                "key": "string",
+                "value-id": 8,
+                "value": "int",
+                "value-required": True,
+            },
         ),
         column(20, "ts", "timestamptz"),
         **{"identifier-field-ids": [0]},
@@ -67,12 +74,20 @@ def test_field_ids_are_counted_afresh_and_references_follow(catalog: Catalog, ns
     spec = {"spec-id": 5, "fields": [{"source-id": 20, "transform": "day", "name": "d", "field-id": 77}]}
     order = {
         "order-id": 9,
-        "fields": [{"source-id": 3, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}],
+        "fields": [
+            {"source-id": 3, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+        ],
     }
     more = {"partition-spec": spec, "write-order": order}
     metadata = catalog.create_table(ns, "t", schema=sent, **more).ok()["metadata"]
     fields = metadata["schemas"][0]["fields"]
-    assert [(f["id"], f["name"]) for f in fields] == [(1, "id"), (2, "nested"), (3, "tags"), (4, "m"), (5, "ts")]
+    assert [(f["id"], f["name"]) for f in fields] == [
+        (1, "id"),
+        (2, "nested"),
+        (3, "tags"),
+        (4, "m"),
+        (5, "ts"),
+    ]
     assert [(f["id"], f["name"]) for f in fields[1]["type"]["fields"]] == [(6, "x"), (7, "y")]
     assert fields[2]["type"]["element-id"] == 8
     assert (fields[3]["type"]["key-id"], fields[3]["type"]["value-id"]) == (9, 10)
@@ -252,7 +267,9 @@ def test_register_overwrites_a_table_with_another(catalog: Catalog, ns: Levels) 
     assert Path(local_path(first["metadata-location"])).exists()
     catalog.create_view(ns, "v").ok()
     over_view = {**body, "name": "v"}
-    catalog.send("POST", catalog.namespace_path(ns, "register"), over_view).refused(409, "AlreadyExistsException")
+    catalog.send("POST", catalog.namespace_path(ns, "register"), over_view).refused(
+        409, "AlreadyExistsException"
+    )
 
 
 def test_register_reads_files_of_others(catalog: Catalog, ns: Levels) -> None:
@@ -298,7 +315,14 @@ def test_register_stays_inside_the_warehouse(catalog: Catalog, ns: Levels, tmp_p
     outside = tmp_path / "x.metadata.json"
     outside.write_bytes(Path(local_path(created["metadata-location"])).read_bytes())
     path = catalog.namespace_path(ns, "register")
-    for location in (f"file://{outside}", str(outside), "/etc/passwd", "s3://bucket/x.metadata.json", "x", ""):
+    for location in (
+        f"file://{outside}",
+        str(outside),
+        "/etc/passwd",
+        "s3://bucket/x.metadata.json",
+        "x",
+        "",
+    ):
         body = {"name": "x", "metadata-location": location}
         catalog.send("POST", path, body).refused(400, "BadRequestException", "metadata-location")
     inside = Path(local_path(created["metadata-location"])).parent / "moved.metadata.json"
@@ -338,6 +362,8 @@ def test_metrics_reports(catalog: Catalog, ns: Levels, report: str) -> None:
     }
     path = catalog.table_path(ns, "t") + "/metrics"
     catalog.send("POST", path, body).ok(204)
-    catalog.send("POST", catalog.table_path(ns, "none") + "/metrics", body).refused(404, "NoSuchTableException")
+    catalog.send("POST", catalog.table_path(ns, "none") + "/metrics", body).refused(
+        404, "NoSuchTableException"
+    )
     catalog.send("POST", path, {**body, "report-type": 5}).refused(400, None, "report-type")
     catalog.send("POST", path, {"metrics": {}}).refused(400, None, "report-type")

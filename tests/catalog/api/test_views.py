@@ -84,7 +84,9 @@ def test_replacements_that_are_refused(catalog: Catalog, ns: Levels) -> None:
     replace(catalog, ns, "v", LATEST).refused(400, None, "updates[0]")
     replace(catalog, ns, "v", {"action": "assign-uuid", "uuid": UUID}).refused(400, None, "updates[0]")
     replace(catalog, ns, "v", {"action": "add-snapshot"}).refused(400, None, "updates[0]")
-    replace(catalog, ns, "v", {"action": "set-location", "location": "file:///tmp/x"}).refused(400, None, "location")
+    replace(catalog, ns, "v", {"action": "set-location", "location": "file:///tmp/x"}).refused(
+        400, None, "location"
+    )
     current = catalog.send("GET", catalog.table_path(ns, "v", "views")).ok()
     assert current == before
     assert len(list(Path(local_path(before["metadata-location"])).parent.iterdir())) == 1

@@ -31,11 +31,16 @@ NESTED = schema(
     column(2, "s", {"type": "struct", "fields": [column(3, "x", "int")]}),
     column(4, "l", {"type": "list", "element-id": 5, "element": "string", "element-required": False}),
     column(
-        6, "m", {"type": "map", "key-id": 7, "key": "string", "value-id": 8, "value": "int", "value-required": True}
+        6,
+        "m",
+        {"type": "map", "key-id": 7, "key": "string", "value-id": 8, "value": "int", "value-required": True},
     ),
     **{"identifier-field-ids": [1]},
 )
-SPEC: Json = {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "transform": "identity", "name": "p"}]}
+SPEC: Json = {
+    "spec-id": 0,
+    "fields": [{"source-id": 1, "field-id": 1000, "transform": "identity", "name": "p"}],
+}
 ORDER: Json = {
     "order-id": 1,
     "fields": [{"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}],
@@ -134,7 +139,13 @@ BODIES: dict[str, tuple[str, Json]] = {
     ),
     "create-view": (
         "/namespaces/ns/views",
-        {"name": "x", "location": "x", "schema": NESTED, "view-version": VIEW_VERSION, "properties": {"a": "b"}},
+        {
+            "name": "x",
+            "location": "x",
+            "schema": NESTED,
+            "view-version": VIEW_VERSION,
+            "properties": {"a": "b"},
+        },
     ),
     "replace-view": (
         "/namespaces/ns/views/v",

@@ -36,7 +36,9 @@ class Victim:
         self.server = server
         self.catalog = connect(server.port)
         self._loop = asyncio.new_event_loop()
-        self._postgres = self._loop.run_until_complete(asyncpg.connect(database_url)) if database_url else None
+        self._postgres = (
+            self._loop.run_until_complete(asyncpg.connect(database_url)) if database_url else None
+        )
         self._sqlite = None if database_url else sqlite3.connect(server.data_dir / "catalog.db")
         self._populate()
         self.warehouse = Path(local_path(self.catalog.load(NS, "t").ok()["metadata"]["location"])).parent
