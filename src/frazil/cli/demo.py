@@ -71,7 +71,7 @@ class Story:
         return round(time.perf_counter() - self.started, 1)
 
 
-@click.command()
+@click.command(short_help="See it work: Spark writes, PyIceberg and DuckDB read.")
 @click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
 @click.option("--s3/--no-s3", default=True, help="Make a warehouse on a local S3 store too.  [default: s3]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")

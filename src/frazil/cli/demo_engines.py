@@ -34,7 +34,7 @@ USING iceberg PARTITIONED BY (region)
 TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')"""
 _APPEND = """\
 INSERT INTO lake.arctic.floes
-SELECT id, element_at(array('Baffin', 'Fram', 'Kara', 'Laptev'), CAST(id % 4 + 1 AS INT)), 1.0,
+SELECT id, element_at(array('Baffin', 'Barents', 'Kara', 'Laptev'), CAST(id % 4 + 1 AS INT)), 1.0,
        TIMESTAMP '2026-01-01' + make_interval(0, 0, 0, 0, CAST(id AS INT))
 FROM range(1000)"""
 _MERGE = """\

@@ -1,0 +1,66 @@
+"""What the documents say about the code is so."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import DOCUMENTS, ROOT, blocks, table_after
+from tests.docs.facts import TABLES
+
+from frazil.devstack.jars import SPARK_ICEBERG, jars
+
+RUN = {"sh", "python"}
+SHOWN = {"text", "toml", "json"}
+
+
+@pytest.mark.parametrize("marker", TABLES)
+def test_tables_repeat_the_code(marker: str) -> None:
+    document, make = TABLES[marker]
+    assert table_after(document, marker) == make(), "write it anew: python -m tests.docs.facts"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_has_a_known_language(document: Path) -> None:
+    for block in blocks(document):
+        assert block.language in RUN | SHOWN, f"{block}: {block.language!r}"
+        if block.skipped:
+            assert len(block.note) > len("not run: "), f"{block}: say why"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_toml_examples_are_settings() -> None:
+    from frazil.catalog.settings import ServerSettings
+
+    legal = {name.replace("_", "-") for name in ServerSettings.__dataclass_fields__}
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            if block.language == "toml":
+                assert set(tomllib.loads(block.text)) <= legal, str(block)
+
+
+def test_versions_are_those_that_are_tested() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    pinned = [
+        *(name for extra in project["project"]["optional-dependencies"].values() for name in extra),
+        *project["dependency-groups"]["test"],
+    ]
+    for name in ("pyspark==", "pyiceberg[pyarrow]==", "duckdb=="):
+        (pin,) = [wanted for wanted in pinned if wanted.startswith(name)]
+        assert pin in text
+    lock = (ROOT / "src/frazil/devstack/locks/spark-iceberg.txt").read_text("utf-8")
+    for coordinate in re.findall(r"org\.apache\.iceberg:[\w.-]+:[\d.]*\d", text):
+        assert f"{coordinate} " in lock
+
+
+@pytest.mark.jvm
+def test_the_jars_of_the_readme_can_be_had() -> None:
+    assert all(jar.is_file() for jar in jars(SPARK_ICEBERG))
