@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -25,7 +26,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from pyiceberg.view.metadata import ViewVersion
-from tests.clients.support import files_below, local, metric, plant, wait_until
+from tests.clients.support import call, files_below, local, metric, plant, wait_until
 
 from frazil.devstack.frazil_server import FrazilServer
 
@@ -290,3 +291,29 @@ def test_drop_keeps_files_and_gc_forbids_purge(catalog: Catalog, fresh: Fresh) -
     catalog.drop_table(table.name())
     assert files_below(table.location()) == files
     assert local(table.metadata_location).is_file()
+
+
+def test_a_table_that_waits_to_be_purged_cannot_come_back(
+    server: FrazilServer, tmp_path: Path, fresh: Fresh
+) -> None:
+    name = fresh()
+    body = {
+        "warehouse-name": name,
+        "storage-profile": {"type": "local", "path": str(tmp_path / "slow")},
+        "delete-profile": {"type": "soft", "expiration-seconds": 2},
+    }
+    status, answer = call("POST", f"{server.management_uri}/warehouse", body)
+    assert status == 201, answer
+    with load_catalog("slow", type="rest", uri=server.catalog_uri, warehouse=name) as catalog:
+        table = new_table(catalog, "ns")
+        table.append(floes(1))
+        older = table.metadata_location
+        table.append(floes(2))
+        files = files_below(table.location())
+        catalog.purge_table(table.name())
+        assert files_below(table.location()) == files
+        # Registered, it would be a live table whose files vanish when the purge falls due.
+        for metadata in (table.metadata_location, older):
+            with pytest.raises(TableAlreadyExistsError, match="purge"):
+                catalog.register_table(("ns", "again"), metadata)
+        wait_until(lambda: not files_below(table.location()), "the purge is due after two seconds")

@@ -21,7 +21,7 @@ from frazil.catalog.documents import Document
 from frazil.catalog.metadata import encode, next_metadata_location, removed_metadata_files
 from frazil.catalog.service import Catalog, Place, now_ms
 from frazil.catalog.storage import ancestors
-from frazil.catalog.store import tabulars
+from frazil.catalog.store import purges, tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, InvalidInput, NoSuchNamespace
 from frazil.core.names import show
@@ -205,6 +205,9 @@ async def _refuse_overlap(connection: Connection, write: Write) -> None:
     above = ancestors(write.location, warehouse.storage.base)
     tabular_id = write.place.found.tabular_id if write.place.found else ""
     await tabulars.refuse_overlap(connection, warehouse.warehouse_id, write.location, above, tabular_id)
+    if not write.new_file:
+        location = write.after["location"].rstrip("/")
+        await purges.refuse_purged(connection, warehouse.warehouse_id, location, write.metadata_location)
 
 
 async def _has_landed(catalog: Catalog, writes: Sequence[Write]) -> bool:

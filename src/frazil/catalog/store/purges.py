@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from frazil.catalog.db import Connection, Database
 from frazil.catalog.documents import Document
 from frazil.catalog.store.packing import pack, unpack
+from frazil.core.errors import Conflict
 
 #: A purge that shows no progress for so long is taken up by whoever comes by.
 LEASE_MS = 30_000
@@ -45,6 +46,26 @@ async def request(
         not_before,
         now_ms,
     )
+
+
+async def refuse_purged(
+    connection: Connection, warehouse_id: str, location: str, metadata_location: str
+) -> None:
+    """A table that comes back by its metadata file must not be one whose files are about to be deleted.
+
+    Asked after the check for overlaps, in its transaction: a table is in the way there until the
+    transaction that drops it also shows its purge here.
+    """
+    folder = metadata_location.rpartition("/")[0]
+    rows = await connection.fetch(
+        "SELECT name, metadata_location FROM purge WHERE warehouse_id = $1", warehouse_id
+    )
+    for name, doomed in rows:
+        if doomed.startswith(f"{location}/") or doomed.rpartition("/")[0] == folder:
+            raise Conflict(
+                f"{metadata_location} is of {name}, which was dropped with purge: its files will be deleted",
+                kind="TableIsPurged",
+            )
 
 
 async def next_due(connection: Connection, now_ms: int) -> Purge | None:
