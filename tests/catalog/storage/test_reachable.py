@@ -160,6 +160,9 @@ class Dying:
             await self._inner.delete([location])
         return []
 
+    def is_missing(self, location: str) -> bool:
+        return self._inner.is_missing(location)
+
     def client_config(self) -> dict[str, str]:
         return {}
 
