@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeAlias
 
 import asyncpg
+import asyncpg.transaction
 
 from frazil.catalog.db.base import (
     Connection,
@@ -86,8 +87,7 @@ class PostgresDatabase:
             try:
                 yield _Transaction(connection)
             except BaseException:
-                if not connection.is_closed():
-                    await transaction.rollback()
+                await _roll_back(connection, transaction)
                 raise
             with _write():
                 await transaction.commit()
@@ -130,6 +130,16 @@ class _Transaction:
         # Inside a transaction nothing has happened until COMMIT, so a lost connection is known.
         with _read():
             return _touched(await self._connection.execute(sql, *args))
+
+
+async def _roll_back(connection: _Pooled, transaction: asyncpg.transaction.Transaction) -> None:
+    """Never raises: why the transaction ended matters more, and PostgreSQL rolls back a lost one itself."""
+    try:
+        await transaction.rollback()
+    except (*_LOST, asyncpg.PostgresError):
+        # A connection that died has gone back to the pool already and refuses even this.
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
 
 
 async def _keep_session(_connection: asyncpg.Connection) -> None:
