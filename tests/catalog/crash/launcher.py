@@ -73,6 +73,10 @@ def set_traps() -> None:
     app.HttpApp.__call__ = listening  # type: ignore[method-assign]
 
 
+def is_there(location: str) -> bool:
+    return Path(location.removeprefix("file://")).exists()
+
+
 def set_janitor() -> None:
     """Short leases; deletes one file at a time, slowly, and dies after some of them."""
     lease = int(os.environ.get("FRAZIL_TRAP_LEASE_MS", "30000"))
@@ -90,7 +94,7 @@ def set_janitor() -> None:
         nonlocal deleted
         failures: list[tuple[str, str]] = []
         for location in locations:
-            there = Path(location.removeprefix("file://")).exists()
+            there = is_there(location)
             if there and deleted == allowed:
                 die()
             failures += await original(self, [location])

@@ -51,7 +51,7 @@ def write(server: TrappedServer, name: str, appends: int = 4) -> Written:
     """Several snapshots, a rewrite that leaves old files reachable only through history, and strays."""
     with catalog_of(server) as catalog:
         schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
-        table = catalog.create_table(f"ns.{name}", schema, properties={"write.metadata.metrics.default": "none"})
+        table = catalog.create_table(f"ns.{name}", schema)
         for number in range(appends):
             rows = [{"id": number * 10 + i, "part": f"p{i % 2}"} for i in range(4)]
             table.append(pa.Table.from_pylist(rows, schema=schema))
@@ -92,9 +92,9 @@ def drop(rest: Rest, name: str) -> None:
 
 
 @contextmanager
-def two_servers(url: str, **traps: object) -> Iterator[tuple[list[TrappedServer], list[Rest], PostgresDb]]:
+def two_servers(url: str, **traps: float) -> Iterator[tuple[list[TrappedServer], list[Rest], PostgresDb]]:
     with ExitStack() as stack:
-        servers = [stack.enter_context(TrappedServer(database_url=url, **traps)) for _ in range(2)]
+        servers = [stack.enter_context(TrappedServer(None, database_url=url, **traps)) for _ in range(2)]
         db = PostgresDb(url)
         db.install()
         clients = [stack.enter_context(Rest(server.port)) for server in servers]

@@ -176,9 +176,7 @@ def test_kill(world: World, change: Callable[[World], Request], point: str, keye
     key = str(uuid.uuid4()) if keyed else None
     before, files = state(world.db), files_below(world.warehouse)
 
-    answer = world.rest.of(
-        request.method, request.path, request.body, key=key, headers={"X-Crash-At": point}
-    )
+    answer = world.rest.of(request.method, request.path, request.body, key=key, headers={"X-Crash-At": point})
     assert answer.status == 0
     world.server.wait_dead()
     if point in BEFORE:

@@ -22,7 +22,7 @@ class TrappedServer(FrazilServer):
     """`traps` are the launcher's FRAZIL_TRAP_* settings; they may be changed between starts."""
 
     def __init__(
-        self, directory: Path | None = None, *, database_url: str | None = None, **traps: object
+        self, directory: Path | None = None, *, database_url: str | None = None, **traps: float
     ) -> None:
         super().__init__(
             directory,
@@ -30,7 +30,7 @@ class TrappedServer(FrazilServer):
             arguments=ARGUMENTS,
             environment={"FRAZIL_ENCRYPTION_KEY": KEY},
         )
-        self.traps: dict[str, object] = traps
+        self.traps: dict[str, float] = traps
 
     def command(self) -> Command:
         command = super().command()
@@ -59,7 +59,7 @@ def state(db: Db) -> dict[str, Mapping[str, object]]:
     return {
         name: {str(row[0]): tuple(row[1:]) for row in db.query(sql)}
         for name, sql in {
-            "tabular": "SELECT tabular_id, namespace_id, name, location, metadata_location, metadata FROM tabular",
+            "tabular": "SELECT tabular_id, namespace_id, name, metadata_location, metadata FROM tabular",
             "purge": "SELECT purge_id, name, metadata_location FROM purge",
             "idempotency": "SELECT idempotency_key, status FROM idempotency",
         }.items()
