@@ -60,7 +60,8 @@ async def refuse_purged(
     rows = await connection.fetch(
         "SELECT name, metadata_location FROM purge WHERE warehouse_id = $1", warehouse_id
     )
-    for name, doomed in rows:
+    for row in rows:
+        name, doomed = str(row[0]), str(row[1])
         if doomed.startswith(f"{location}/") or doomed.rpartition("/")[0] == folder:
             raise Conflict(
                 f"{metadata_location} is of {name}, which was dropped with purge: its files will be deleted",
