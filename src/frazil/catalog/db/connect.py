@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from frazil.catalog.db.base import Database
 from frazil.core.errors import InvalidConfig
@@ -18,8 +19,11 @@ async def connect(url: str) -> Database:
         path = Path(url.removeprefix("sqlite://"))
         if not path.is_absolute():
             raise InvalidConfig("a SQLite URL has an absolute path: sqlite:///home/me/catalog.db")
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return SqliteDatabase(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return SqliteDatabase(path)
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise InvalidConfig(f"{path} cannot be opened as a SQLite database: {error}") from error
     if scheme in ("postgresql", "postgres"):
         from frazil.catalog.db.postgres import PostgresDatabase
 
@@ -28,9 +32,13 @@ async def connect(url: str) -> Database:
 
 
 def masked(url: str) -> str:
-    """The URL without its password, for logs and `--show-config`."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:***@{host}").geturl()
+    """The URL without its password, for logs and `--show-config`.
+
+    It is not parsed: what is not quite a URL may hold a password too.
+    """
+    scheme, separator, rest = url.partition("://")
+    userinfo, at, place = rest.rpartition("@")
+    if ":" in userinfo:
+        userinfo = f"{userinfo.partition(':')[0]}:***"
+    place = re.sub(r"(?i)(pass[a-z]*=)[^&]*", r"\1***", place)
+    return f"{scheme}{separator}{userinfo}{at}{place}"
