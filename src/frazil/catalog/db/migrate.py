@@ -82,8 +82,13 @@ async def migrate(database: Database) -> list[Migration]:
         script = _for_dialect(migration.sql, database)
         # The guard makes a rival process that waited for the lock stop instead of running it twice.
         guard = f"INSERT INTO schema_version VALUES ({migration.version}, {int(time.time() * 1000)})"  # noqa: S608 (two numbers)
-        await database.run_script(f"{guard};\n{script}")
-        applied.append(migration)
+        try:
+            await database.run_script(f"{guard};\n{script}")
+        except Exception:
+            if (await schema_state(database)).current < migration.version:
+                raise
+        else:
+            applied.append(migration)
     return applied
 
 
