@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -88,6 +89,7 @@ def write_with_spark(say: Say, server: FrazilServer) -> Facts:
         names = [jar.name for jar in jars(SPARK_ICEBERG)]
     say(f"Spark {metadata.version('pyspark')} starts on Java {java.version}, with {' and '.join(names)}")
     log = server.directory / "spark.log"
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
         with _stderr_to(log):
             spark = spark_session(spark_settings(server.catalog_uri, WAREHOUSE, "lake"), app="frazil demo")
@@ -106,6 +108,8 @@ def write_with_spark(say: Say, server: FrazilServer) -> Facts:
     finally:
         with _stderr_to(log):
             spark.stop()
+        # PySpark's own handler fails once there is no context any more.
+        signal.signal(signal.SIGINT, interrupt)
     say(f"{before:,} rows after the INSERT (read back with VERSION AS OF {snapshots[0]}),")
     say(f"{rows:,} after the MERGE; sum(area) = {area:g}; {len(snapshots)} snapshots, {files} files.")
     facts = {"rows": rows, "area": area, "rows_before_merge": before}

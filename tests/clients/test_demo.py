@@ -1,0 +1,67 @@
+"""`frazil demo`: what it prints for scripts, that it stays up when asked to, and that it cleans up."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.clients.support import call
+
+from frazil.cli.main import cli
+
+
+@pytest.mark.jvm
+@pytest.mark.services
+@pytest.mark.slow
+def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "frazil.cli", "demo", "--json", "--keep"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line == "}\n":
+            break
+    try:
+        assert lines, process.communicate()[1]
+        document = json.loads("".join(lines))
+        steps = {step["step"]: step for step in document["steps"]}
+        assert list(steps) == ["serve", "bootstrap", "warehouse", "spark", "pyiceberg", "duckdb", "s3"]
+        assert steps["spark"]["rows_before_merge"] == 1000
+        # 1,000 rows, 25 deleted and 50 inserted by the MERGE.
+        assert {steps[name]["rows"] for name in ("spark", "pyiceberg", "duckdb", "s3")} == {1025}
+        status, info = call("GET", f"{document['uri']}/management/v1/info")
+        assert (status, info["bootstrapped"]) == (200, True)
+        process.send_signal(signal.SIGINT)
+        story = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 0, story
+    assert "All engines agree on 1,025 rows" in story
+    assert f"spark.sql.catalog.lake.uri={document['uri']}/catalog" in story
+    # Spark's own chatter does not get between the lines.
+    assert "WARN" not in story
+    with pytest.raises(OSError, match="refused"):
+        call("GET", document["uri"])
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("frazil-")] == []
+
+
+def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else find(name))
+    result = CliRunner().invoke(cli, ["demo"])
+    assert result.exit_code == 1
+    assert "the demo needs pyspark: pip install 'frazil[demo]'" in str(result.exception)
