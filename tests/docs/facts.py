@@ -15,12 +15,12 @@ from frazil.catalog.settings import ServerSettings
 def settings_table() -> list[str]:
     rows = ["| flag | environment | default | meaning |", "|---|---|---|---|"]
     for spec in dataclasses.fields(ServerSettings):
-        flag = "--" + spec.name.replace("_", "-")
+        flag = f"`--{spec.name.replace('_', '-')}`" if spec.metadata["flag"] else "none"
         if isinstance(spec.default, bool):
             default = f"`{str(spec.default).lower()}`"
         else:
             default = "" if spec.default is None else f"`{spec.default}`"
-        rows.append(f"| `{flag}` | `FRAZIL_{spec.name.upper()}` | {default} | {spec.metadata['about']} |")
+        rows.append(f"| {flag} | `FRAZIL_{spec.name.upper()}` | {default} | {spec.metadata['about']} |")
     return rows
 
 

@@ -38,6 +38,7 @@ class ServerSettings:
         None,
         "Key that seals stored credentials (64 hex digits); without it, one is made in the data directory.",
         mask=_hidden,
+        flag=False,
     )
     local_paths: str | None = setting(
         None,

@@ -96,6 +96,9 @@ def write_with_spark(say: Say, server: FrazilServer) -> Facts:
     except Exception as error:
         tail = log.read_text(errors="replace")[-3000:]
         raise ServiceError(f"Spark did not start: {error}\n{tail}") from error
+    finally:
+        # PySpark's own handler calls the JVM, which fails in the middle of an answer and after the end.
+        signal.signal(signal.SIGINT, interrupt)
     try:
         spark.sql("CREATE NAMESPACE lake.arctic")
         for statement in (_CREATE, _APPEND, _MERGE):
@@ -106,10 +109,8 @@ def write_with_spark(say: Say, server: FrazilServer) -> Facts:
         ((before,),) = spark.sql(_BEFORE.format(snapshot=snapshots[0])).collect()
         files = spark.table("lake.arctic.floes.files").count()
     finally:
-        with _stderr_to(log):
+        with _stderr_to(log), contextlib.suppress(Exception):
             spark.stop()
-        # PySpark's own handler fails once there is no context any more.
-        signal.signal(signal.SIGINT, interrupt)
     say(f"{before:,} rows after the INSERT (read back with VERSION AS OF {snapshots[0]}),")
     say(f"{rows:,} after the MERGE; sum(area) = {area:g}; {len(snapshots)} snapshots, {files} files.")
     facts = {"rows": rows, "area": area, "rows_before_merge": before}

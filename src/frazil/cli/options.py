@@ -21,6 +21,7 @@ def settings_options(group: type, *names: str) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         specs = [spec for spec in dataclasses.fields(group) if not names or spec.name in names]
+        specs = [spec for spec in specs if spec.metadata["flag"]]
         for spec in reversed(specs):
             command = _option(spec)(command)
         config = click.option(

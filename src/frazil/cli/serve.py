@@ -52,6 +52,10 @@ def serve(config_file: Path | None, show_config: bool, **flags: Any) -> None:
     if show_config:
         _show(settings)
         return
+    if flags["database_url"] and masked(flags["database_url"]) != flags["database_url"]:
+        click.echo(
+            "frazil: the password in --database-url is in the process list; use FRAZIL_DATABASE_URL", err=True
+        )
     from frazil.catalog.logs import configure_logging
 
     configure_logging(settings.values.log_level)

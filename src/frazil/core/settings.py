@@ -21,9 +21,12 @@ _BOOLEANS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(
 )
 
 
-def setting(default: Any, about: str, *, mask: Callable[[str], str] | None = None) -> Any:
-    """A field of a settings dataclass; `mask` makes a secret value fit to be shown."""
-    return field(default=default, metadata={"about": about, "mask": mask})
+def setting(default: Any, about: str, *, mask: Callable[[str], str] | None = None, flag: bool = True) -> Any:
+    """A field of a settings dataclass; `mask` makes a secret value fit to be shown.
+
+    A setting that is a secret as a whole has no `flag`: command lines are public.
+    """
+    return field(default=default, metadata={"about": about, "mask": mask, "flag": flag})
 
 
 @dataclass(frozen=True)
