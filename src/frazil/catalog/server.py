@@ -35,8 +35,14 @@ def endpoints() -> list[Endpoint]:
 @asynccontextmanager
 async def running_catalog(settings: ServerSettings) -> AsyncIterator[HttpApp]:
     """The application, with its database open and its background work running."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    secrets = SecretBox(_secret_key(settings))
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secrets = SecretBox(_secret_key(settings))
+    except OSError as error:
+        raise InvalidConfig(
+            f"the data directory {settings.data_dir} cannot be used: {error.strerror}; "
+            "choose another with --data-dir"
+        ) from error
     database = await connect(settings.database)
     metrics = RequestMetrics()
     catalog = Catalog(settings, database, secrets, metrics)
