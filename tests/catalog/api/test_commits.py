@@ -168,7 +168,7 @@ def test_a_transaction_changes_all_its_tables(catalog: Catalog, ns: Levels) -> N
 
 def test_a_transaction_can_create_a_staged_table(catalog: Catalog, ns: Levels) -> None:
     catalog.create_table(ns, "a").ok()
-    metadata = catalog.create_table(ns, "new", **{"stage-create": True}).ok()["metadata"]
+    metadata = catalog.create_table(ns, "new", **Json({"stage-create": True})).ok()["metadata"]
     create = change(
         ns,
         "new",

@@ -77,10 +77,10 @@ def test_v3_types_and_default_values(catalog: Catalog, ns: Levels) -> None:
     ]
     columns = [column(n, f"c{n}", kind) for n, kind in enumerate(kinds, 1)]
     columns += [
-        column(20, "i", "int", **{"initial-default": 5, "write-default": 7}),
+        column(20, "i", "int", **Json({"initial-default": 5, "write-default": 7})),
         column(21, "s", "string", required=True, **{"initial-default": "x", "write-default": "🧊"}),
-        column(22, "d", "double", **{"initial-default": 0.1}),
-        column(23, "b", "binary", **{"initial-default": "00ff"}),
+        column(22, "d", "double", **Json({"initial-default": 0.1})),
+        column(23, "b", "binary", **Json({"initial-default": "00ff"})),
     ]
     sent = schema(*columns)
     fields = create(catalog, ns, 3, schema=sent)["schemas"][0]["fields"]
@@ -142,7 +142,7 @@ def test_branches_tags_and_expiry(catalog: Catalog, ns: Levels) -> None:
     create(catalog, ns, 2)
     for number in (1, 2, 3):
         commit(catalog, ns, add_snapshot(number), set_ref(number))
-    limits = {"min-snapshots-to-keep": 2, "max-snapshot-age-ms": 5, "max-ref-age-ms": 6}
+    limits: Json = {"min-snapshots-to-keep": 2, "max-snapshot-age-ms": 5, "max-ref-age-ms": 6}
     metadata = commit(catalog, ns, set_ref(2, "branch", **limits), set_ref(1, "tag", "tag"))
     assert metadata["refs"]["branch"] == {"snapshot-id": 2, "type": "branch", **limits}
     catalog.commit(ns, "t", set_ref(1, "main", "tag")).refused(400, None, "main")
@@ -180,6 +180,6 @@ def test_unknown_fields_pass_through(catalog: Catalog, ns: Levels, version: int)
 def test_transforms_of_the_future(catalog: Catalog, ns: Levels) -> None:
     """An unknown transform is legal to read past; the server must not break on it."""
     spec = {"fields": [{"source-id": 1, "transform": "zorder", "name": "z"}]}
-    assert catalog.create_table(ns, "t", **{"partition-spec": spec}).status in (200, 400)
+    assert catalog.create_table(ns, "t", **Json({"partition-spec": spec})).status in (200, 400)
     bucket = {"fields": [{"source-id": 1, "transform": "bucket[0]", "name": "z"}]}
-    catalog.create_table(ns, "u", **{"partition-spec": bucket}).refused(400, None, "bucket")
+    catalog.create_table(ns, "u", **Json({"partition-spec": bucket})).refused(400, None, "bucket")

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from tests.catalog.api.client import Catalog, segment
+from tests.catalog.api.client import Catalog, Json, segment
 
 
 def names(catalog: Catalog, **query: Any) -> list[list[str]]:
@@ -29,7 +29,8 @@ def test_create_load_exists_drop(catalog: Catalog, ns: tuple[str, ...]) -> None:
 
 
 def test_properties_may_be_left_out_or_null(catalog: Catalog, ns: tuple[str, ...]) -> None:
-    for number, more in enumerate(({}, {"properties": None}, {"properties": {}})):
+    forms: list[Json] = [{}, {"properties": None}, {"properties": {}}]
+    for number, more in enumerate(forms):
         levels = [f"{ns[0]}_{number}"]
         answer = catalog.send("POST", "/namespaces", {"namespace": levels, **more}).ok()
         assert answer == {"namespace": levels, "properties": {}}
@@ -170,7 +171,7 @@ def test_pages_cover_everything_once(catalog: Catalog, ns: tuple[str, ...]) -> N
         token = ""
         pages = 0
         while True:
-            query = {"parent": ns[0], "pageSize": str(size), "pageToken": token}
+            query: Json = {"parent": ns[0], "pageSize": str(size), "pageToken": token}
             answer = catalog.send("GET", "/namespaces", **query).ok()
             assert len(answer["namespaces"]) <= size
             found += answer["namespaces"]

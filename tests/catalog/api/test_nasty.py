@@ -536,7 +536,7 @@ UPDATES: dict[str, tuple[Json, str]] = {
     "tag called main": (set_ref(1, "main", "tag"), "main"),
     "ref of no kind": (set_ref(1, "x", "twig"), "type"),
     "ref without name": (set_ref(1, ""), "ref-name"),
-    "ref with age 0": (set_ref(1, "x", **{"max-ref-age-ms": 0}), "max-ref-age-ms"),
+    "ref with age 0": (set_ref(1, "x", **Json({"max-ref-age-ms": 0})), "max-ref-age-ms"),
     "tag with snapshots": (set_ref(1, "x", "tag", **{"min-snapshots-to-keep": 1}), "min-snapshots-to-keep"),
     "reserved property": (set_properties(uuid="x"), "uuid"),
     "location empty": ({"action": "set-location", "location": ""}, "location"),

@@ -78,7 +78,7 @@ def test_field_ids_are_counted_afresh_and_references_follow(catalog: Catalog, ns
             {"source-id": 3, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
         ],
     }
-    more = {"partition-spec": spec, "write-order": order}
+    more: Json = {"partition-spec": spec, "write-order": order}
     metadata = catalog.create_table(ns, "t", schema=sent, **more).ok()["metadata"]
     fields = metadata["schemas"][0]["fields"]
     assert [(f["id"], f["name"]) for f in fields] == [
@@ -123,7 +123,7 @@ def test_format_versions_that_do_not_exist(catalog: Catalog, ns: Levels, version
 
 
 def test_a_staged_table_is_created_by_its_commit(catalog: Catalog, ns: Levels) -> None:
-    staged = catalog.create_table(ns, "t", **{"stage-create": True}).ok()
+    staged = catalog.create_table(ns, "t", **Json({"stage-create": True})).ok()
     assert staged.get("metadata-location") is None
     catalog.load(ns, "t").refused(404)
     assert catalog.send("GET", catalog.namespace_path(ns, "tables")).ok()["identifiers"] == []

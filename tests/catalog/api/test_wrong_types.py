@@ -68,7 +68,7 @@ UPDATES: list[Json] = [
     {"action": "add-sort-order", "sort-order": ORDER},
     {"action": "set-default-sort-order", "sort-order-id": 0},
     FULL_SNAPSHOT,
-    set_ref(1, **{"max-ref-age-ms": 1, "max-snapshot-age-ms": 1, "min-snapshots-to-keep": 1}),
+    set_ref(1, **Json({"max-ref-age-ms": 1, "max-snapshot-age-ms": 1, "min-snapshots-to-keep": 1})),
     {"action": "remove-snapshots", "snapshot-ids": [1]},
     {"action": "remove-snapshot-ref", "ref-name": "x"},
     {"action": "set-location", "location": "x"},

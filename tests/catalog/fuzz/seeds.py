@@ -156,7 +156,7 @@ def _repaired(schema: dict[str, Any]) -> dict[str, Any]:
             return [renumbered(item) for item in node]
         if not isinstance(node, dict):
             return node
-        result = {
+        result: dict[str, Any] = {
             k: next(ids) if k in ("id", "element-id", "key-id", "value-id") else v for k, v in node.items()
         }
         if "id" in result and isinstance(result.get("name"), str):

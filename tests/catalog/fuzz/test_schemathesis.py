@@ -10,7 +10,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import hypothesis
 import pytest
@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -52,6 +53,8 @@ UNREACHED = {
 }
 QUICK, LONG = 15, int(os.environ.get("FRAZIL_FUZZ_EXAMPLES", "1000"))
 
+Case: TypeAlias = "schemathesis.Case[Any]"
+
 
 class Fuzz:
     """One server, its document, and real names in it."""
@@ -63,10 +66,11 @@ class Fuzz:
         document = self.session.get(f"{server.uri}/openapi.json", timeout=30).json()
         self.schema = schemathesis.openapi.from_dict(document)
         self.schema.config.update(base_url=server.uri)
-        self.operations = {
-            f"{operation.ok().method.upper()} {operation.ok().path}": operation.ok()
-            for operation in self.schema.get_all_operations()
-        }
+        self.operations: dict[str, Any] = {}
+        for found in self.schema.get_all_operations():
+            assert isinstance(found, Ok), found
+            operation = found.ok()
+            self.operations[f"{operation.method.upper()} {operation.path}"] = operation
         self.seeds = Seeds(server)
 
     def run(self, name: str, mode: GenerationMode, examples: int, seed: int) -> dict[int, int]:
@@ -90,7 +94,7 @@ class Fuzz:
             turn=st.integers(0, 1),
             deep=st.sampled_from((True, True, False)),
         )
-        def send(case: schemathesis.Case, turn: int, deep: bool) -> None:
+        def send(case: Case, turn: int, deep: bool) -> None:
             status = self._send(case, self.seeds.parameters(parameters, turn), deep=deep)
             seen[status] = seen.get(status, 0) + 1
             if status < 300 and DESTRUCTIVE.match(name):
@@ -99,7 +103,7 @@ class Fuzz:
         send()
         return seen
 
-    def _send(self, case: schemathesis.Case, real: dict[str, str], *, deep: bool) -> int:
+    def _send(self, case: Case, real: dict[str, str], *, deep: bool) -> int:
         path = dict(case.path_parameters or {})
         if deep:
             path |= real

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from frazil.catalog.http import openapi_document
+from frazil.catalog.server import endpoints
+
+DOCUMENT = openapi_document(endpoints(), title="frazil", version="1")
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    return [(path, method, op) for path, item in DOCUMENT["paths"].items() for method, op in item.items()]
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        found = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+        return found.union(*(references(value) for value in node.values()))
+    if isinstance(node, list):
+        return set[str]().union(*(references(value) for value in node))
+    return set()
+
+
+def test_every_reference_leads_somewhere() -> None:
+    known = {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
+    assert references(DOCUMENT) <= known
+
+
+def test_every_operation_is_described() -> None:
+    ids = [operation["operationId"] for _, _, operation in operations()]
+    assert len(ids) == len(set(ids))
+    for path, method, operation in operations():
+        assert operation["summary"], (method, path)
+        named = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
+        assert named == set(re.findall(r"{(.+?)}", path))
+
+
+def test_every_write_declares_its_errors() -> None:
+    for path, method, operation in operations():
+        if method in ("post", "delete"):
+            assert "400" in operation["responses"], (method, path)
+        if "requestBody" in operation:
+            assert operation["requestBody"]["required"]
+
+
+def test_every_error_has_the_spec_s_shape() -> None:
+    for path, method, operation in operations():
+        for status, response in operation["responses"].items():
+            if int(status) >= 400 and method != "head":
+                schema = response["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/IcebergErrorResponse"}, (path, status)
