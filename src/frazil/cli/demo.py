@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shutil
 import signal
 import sys
@@ -84,6 +85,8 @@ def demo(keep: bool, s3: bool, as_json: bool) -> None:
     _require_packages()
     from frazil.devstack.frazil_server import FrazilServer
 
+    # Errors are told by what they raise; py4j would log tracebacks as well.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     # An orderly end also when the terminal or a supervisor asks for it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     duckdb = all(util.find_spec(name) for name in DUCKDB)
