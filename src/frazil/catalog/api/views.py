@@ -117,9 +117,13 @@ async def view_exists(catalog: Catalog, request: Request) -> Response:
 )
 async def replace_view(catalog: Catalog, request: Request) -> Response:
     """Commit updates to a view."""
-    _, raw = request.json(wire.CommitViewRequest)
+    body, raw = request.json(wire.CommitViewRequest)
     prefix, name = request.params["prefix"], request.params["view"]
     levels = split_levels(request.params["namespace"], "namespace")
+    if body.identifier is not None:
+        same = namespace_key(body.identifier.namespace) == namespace_key(levels)
+        if not same or name_key(body.identifier.name) != name_key(name):
+            raise InvalidInput("identifier names another view than the path")
 
     async def run(mark: Mark | None) -> Response:
         async with catalog.turn([(prefix.lower(), namespace_key(levels), name_key(name))]):
