@@ -97,7 +97,7 @@ def test_case_is_kept_but_does_not_count(catalog: Catalog, ns: tuple[str, ...]) 
     ("one", "same"),
     [
         ("straße", "STRASSE"),
-        ("caf\u00e9", "cafe\u0301"),
+        ("\u00e9tude", "e\u0301tude"),
         ("ΣΊΣΥΦΟΣ", "σίσυφος"),
         ("İ", "i\u0307"),
         ("ﬁn", "FIN"),

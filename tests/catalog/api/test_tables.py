@@ -367,3 +367,13 @@ def test_metrics_reports(catalog: Catalog, ns: Levels, report: str) -> None:
     )
     catalog.send("POST", path, {**body, "report-type": 5}).refused(400, None, "report-type")
     catalog.send("POST", path, {"metrics": {}}).refused(400, None, "report-type")
+
+
+def test_made_up_report_types_do_not_fill_the_memory(catalog: Catalog, ns: Levels) -> None:
+    catalog.create_table(ns, "t").ok()
+    for number in range(20):
+        body = {"report-type": f'made-up-{number}\n"x'}
+        catalog.send("POST", catalog.table_path(ns, "t") + "/metrics", body).ok(204)
+    metrics = catalog.client.send("GET", "/metrics").body
+    assert b"made-up" not in metrics
+    assert b'frazil_metrics_reports_total{type="other"}' in metrics

@@ -8,6 +8,7 @@ from tests.catalog.api.client import (
     Catalog,
     Json,
     column,
+    identifier,
     key,
     local_path,
     schema,
@@ -90,6 +91,16 @@ def test_replacements_that_are_refused(catalog: Catalog, ns: Levels) -> None:
     current = catalog.send("GET", catalog.table_path(ns, "v", "views")).ok()
     assert current == before
     assert len(list(Path(local_path(before["metadata-location"])).parent.iterdir())) == 1
+
+
+def test_the_identifier_in_the_body_must_be_the_path_s(catalog: Catalog, ns: Levels) -> None:
+    catalog.create_view(ns, "v").ok()
+    replace(catalog, ns, "v", set_properties(a="b"), identifier=identifier(ns, "V")).ok()
+    for other in (identifier(ns, "w"), identifier((*ns, "x"), "v")):
+        answer = replace(catalog, ns, "v", set_properties(c="d"), identifier=other)
+        answer.refused(400, "BadRequestException", "identifier")
+    metadata = catalog.send("GET", catalog.table_path(ns, "v", "views")).ok()["metadata"]
+    assert metadata["properties"] == {"a": "b"}
 
 
 def test_create_refuses_what_cannot_be_a_view(catalog: Catalog, ns: Levels) -> None:
