@@ -46,6 +46,8 @@ class Report:
     scale: dict[str, list[Measurement]] = field(default_factory=dict)
     #: Resident memory by server and database, just started.
     rest_mb: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: Before anything was started: how busy the machine was with other things.
+    load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
     def results(self) -> list[Result]:
         found = []
@@ -95,6 +97,7 @@ class Report:
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "quick": self.quick,
             "surroundings": surroundings(),
+            "load_before": round(self.load_before, 2),
             "measurements": [m.as_json() for m in self.measurements],
             "scale": {database: [m.as_json() for m in found] for database, found in self.scale.items()},
             "rest_mb": {f"{server} {database}": mb for (server, database), mb in self.rest_mb.items()},
@@ -107,6 +110,7 @@ class Report:
     def markdown(self) -> str:
         parts = [_INTRODUCTION, f"Measured on {datetime.now(UTC):%Y-%m-%d}.", ""]
         parts += [f"- {name}: {value}" for name, value in surroundings().items()]
+        parts += [f"- load average before the run: {self.load_before:.1f}"]
         parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
         parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
         for database in ("postgres", "sqlite"):
