@@ -35,6 +35,9 @@ class Janitor:
                 await idempotency.forget_old(self._catalog.database, now_ms())
             except FrazilError as error:
                 _log.warning("purging paused: %s", error)
+            except Exception:  # noqa: BLE001 - see below
+                # Nobody would start the janitor again, so nothing may end it.
+                _log.exception("purging failed; it will be tried again")
             self._catalog.purge_requested.clear()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._catalog.purge_requested.wait(), _POLL_SECONDS)
