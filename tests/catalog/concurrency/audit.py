@@ -170,6 +170,13 @@ class SqliteDb:
         finally:
             connection.close()
 
+    def change(self, sql: str) -> None:
+        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        try:
+            connection.execute(sql)
+        finally:
+            connection.close()
+
     def install(self) -> None:
         connection = sqlite3.connect(self._path, timeout=30)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,11 @@ from tests.catalog.concurrency.audit import PostgresDb, SqliteDb
 from tests.catalog.concurrency.checker import path_of
 from tests.catalog.concurrency.rest import Rest, create_namespace, table_path, wait_until
 from tests.catalog.crash.trapped import TrappedServer, files_below
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 pytestmark = pytest.mark.slow
 
@@ -217,3 +223,52 @@ def test_refused_without_gc(tmp_path: Path) -> None:
         # Without purge it may go, and its files stay.
         assert rest.of("DELETE", table_path("ns", "t")).status == 204
         assert files_below(server.data_dir / "warehouse") == files
+
+
+@pytest.mark.services
+def test_a_restart_does_not_hasten_a_delayed_purge(tmp_path: Path) -> None:
+    """A soft delete profile promises the files for some time, whatever happens to the server."""
+    with TrappedServer(tmp_path, poll=0.1) as server, Rest(server.port) as rest:
+        create_namespace(rest, "ns")
+        table = write(server, "t", appends=1)
+        db = SqliteDb(server.data_dir / "catalog.db")
+        profile = '{"type":"soft","expiration-seconds":3600}'
+        db.change(f"UPDATE warehouse SET delete_profile = '{profile}', version = version + 1")
+        drop(rest, "t")
+        rest.close()
+        server.kill()
+        server.start()
+        assert rest.of("GET", table_path("ns", "t")).status == 404
+        time.sleep(0.6)
+        assert all(path.exists() for path in table.reachable | table.neighbours)
+        assert len(db.query("SELECT 1 FROM purge")) == 1
+        # Its time comes; the server's janitor does the rest.
+        db.change("UPDATE purge SET not_before = 0")
+        wait_until(lambda: not db.query("SELECT 1 FROM purge"), what="purge to be done")
+        table.assert_only_purged()
+
+
+@pytest.mark.services
+def test_one_bad_purge_does_not_stop_the_others(tmp_path: Path) -> None:
+    """A purge of which the server can make nothing fails again and again; the janitor lives on."""
+    with TrappedServer(tmp_path, poll=0.1, lease_ms=2000) as server, Rest(server.port) as rest:
+        create_namespace(rest, "ns")
+        bad, good = write(server, "bad", appends=1), write(server, "good", appends=1)
+        db = SqliteDb(server.data_dir / "catalog.db")
+        server.traps["deletes"] = 0
+        rest.close()
+        server.restart()
+        drop(rest, "bad")
+        server.wait_dead()
+        # A document of a kind that no server wrote.
+        broken = zstd.compress(b'{"snapshots": 5}').hex()
+        db.change(f"UPDATE purge SET metadata = x'{broken}'")
+        del server.traps["deletes"]
+        rest.close()
+        server.start()
+        wait_until(lambda: db.query("SELECT 1 FROM purge WHERE attempts > 1"), what="the bad one to be tried")
+        drop(rest, "good")
+        wait_until(lambda: good.gone, what="the good one to be purged")
+        good.assert_only_purged()
+        assert all(path.exists() for path in bad.reachable)
+        assert len(db.query("SELECT 1 FROM purge")) == 1
