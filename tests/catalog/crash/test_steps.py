@@ -172,6 +172,9 @@ CASES = [
 
 @pytest.mark.parametrize(("change", "point", "keyed"), CASES)
 def test_kill(world: World, change: Callable[[World], Request], point: str, keyed: bool) -> None:
+    # A test that failed may have left the server dead.
+    world.rest.close()
+    world.server.start()
     request = change(world)
     key = str(uuid.uuid4()) if keyed else None
     before, files = state(world.db), files_below(world.warehouse)
