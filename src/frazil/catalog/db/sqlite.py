@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -135,12 +136,25 @@ def _open(path: Path) -> sqlite3.Connection:
         path, isolation_level=None, check_same_thread=False, timeout=0, cached_statements=512
     )
     connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(connection)
     # An acknowledged commit survives a power cut, not only the end of the process.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA mmap_size = 67108864")
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Changes the file when it is new; whoever opens it at that moment finds it locked, timeout or not."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_SECONDS)
 
 
 @lru_cache(maxsize=1024)
