@@ -13,7 +13,7 @@ import logging
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.catalog.db import Connection, UniqueViolation
@@ -33,6 +33,10 @@ _log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 8
 
 
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """A table or view that is to become `after`."""
@@ -48,11 +52,24 @@ class Write:
     metadata: bytes
     #: False when the metadata file is there already (register).
     new_file: bool = True
+    #: The id of the row, if there is none yet.
+    new_id: str = field(default_factory=_new_id)
+
+    @property
+    def tabular_id(self) -> str:
+        return self.place.found.tabular_id if self.place.found else self.new_id
 
     @property
     def unchanged(self) -> bool:
         found = self.place.found
-        return found is not None and found.document.metadata_location == self.metadata_location
+        return found is not None and self.after is found.document.parsed
+
+    @property
+    def document(self) -> Document:
+        """The document once the write has landed."""
+        found = self.place.found
+        revision = 1 if found is None else found.document.revision + 1
+        return Document(self.tabular_id, revision, self.metadata_location, self.metadata, self.after)
 
 
 class _Lost(Exception):
@@ -157,20 +174,20 @@ async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, st
         for write in sorted(writes, key=_row_order):
             if write.chosen:
                 await _refuse_overlap(connection, write)
-            tabular_id = await _swap_one(connection, write, now)
+            await _swap_one(connection, write, now)
         if mark is not None:
             # A repeated request is answered with the state of this very tabular, not of its name.
-            await mark.record(connection, status, now, "" if status == 204 else tabular_id)
+            await mark.record(connection, status, now, "" if status == 204 else writes[0].tabular_id)
 
 
-async def _swap_one(connection: Connection, write: Write, now: int) -> str:
-    """The id of the row."""
+async def _swap_one(connection: Connection, write: Write, now: int) -> None:
     place = write.place
     if place.found is None:
-        return await _insert(connection, write, now)
+        await _insert(connection, write, now)
+        return
     change = tabulars.Swap(
-        tabular_id=place.found.tabular_id,
-        old_metadata_location=place.found.document.metadata_location,
+        tabular_id=write.tabular_id,
+        revision=place.found.document.revision,
         metadata_location=write.metadata_location,
         metadata=write.metadata,
         location=write.location,
@@ -178,15 +195,14 @@ async def _swap_one(connection: Connection, write: Write, now: int) -> str:
     # An unchanged table of a transaction is swapped with itself: its requirements must hold at commit too.
     if not await tabulars.swap(connection, change, now):
         raise _Lost
-    return change.tabular_id
 
 
-async def _insert(connection: Connection, write: Write, now: int) -> str:
+async def _insert(connection: Connection, write: Write, now: int) -> None:
     place = write.place
     if place.namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(place.levels)}")
     new = tabulars.NewTabular(
-        tabular_id=str(uuid.uuid4()),
+        tabular_id=write.tabular_id,
         warehouse_id=place.warehouse.warehouse_id,
         namespace_id=place.namespace_id,
         kind=write.kind,
@@ -197,14 +213,12 @@ async def _insert(connection: Connection, write: Write, now: int) -> str:
         metadata=write.metadata,
     )
     await tabulars.insert(connection, new, now)
-    return new.tabular_id
 
 
 async def _refuse_overlap(connection: Connection, write: Write) -> None:
     warehouse = write.place.warehouse
     above = ancestors(write.location, warehouse.storage.base)
-    tabular_id = write.place.found.tabular_id if write.place.found else ""
-    await tabulars.refuse_overlap(connection, warehouse.warehouse_id, write.location, above, tabular_id)
+    await tabulars.refuse_overlap(connection, warehouse.warehouse_id, write.location, above, write.tabular_id)
     if not write.new_file:
         location = write.after["location"].rstrip("/")
         await purges.refuse_purged(connection, warehouse.warehouse_id, location, write.metadata_location)
@@ -214,8 +228,11 @@ async def _has_landed(catalog: Catalog, writes: Sequence[Write]) -> bool:
     """True only when the database shows the new state; anything else stays unknown."""
     try:
         for write in writes:
-            row = await tabulars.find(catalog.database, *write.place.key, "")
-            if row is None or row.metadata_location != write.metadata_location:
+            row = await tabulars.find(catalog.database, *write.place.key)
+            landed = write.document
+            if row is None or (row.tabular_id, row.revision) != (landed.tabular_id, landed.revision):
+                return False
+            if row.metadata_location != landed.metadata_location:
                 return False
     except FrazilError:
         return False
@@ -227,12 +244,16 @@ def _keep(catalog: Catalog, write: Write) -> None:
     if write.unchanged:
         return
     before = write.place.found
-    document = Document(write.metadata_location, write.metadata, write.after)
-    catalog.documents.put(write.place.key, document)
+    catalog.documents.put(write.place.key, write.document)
     if before is not None and write.kind == "table":
         removed = removed_metadata_files(before.document.parsed, write.after)
         if removed:
-            catalog.background(write.place.warehouse.storage.delete(removed))
+            catalog.background(_delete_old(write, removed))
+
+
+async def _delete_old(write: Write, locations: list[str]) -> None:
+    for location, reason in await write.place.warehouse.storage.delete(locations):
+        _log.warning("old metadata file %s is left over: %s", location, reason)
 
 
 def _row_order(write: Write) -> str:

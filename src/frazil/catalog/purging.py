@@ -27,15 +27,18 @@ class Janitor:
         self._catalog = catalog
 
     async def run(self) -> None:
-        if self._catalog.database.dialect == "sqlite":
-            await purges.release_all(self._catalog.database)
+        # Nobody else works on a SQLite file, so the leases there are of a process that died.
+        inherited = self._catalog.database.dialect == "sqlite"
         while True:
             try:
+                if inherited:
+                    await purges.release_all(self._catalog.database)
+                    inherited = False
                 await self._work_off()
                 await idempotency.forget_old(self._catalog.database, now_ms())
             except FrazilError as error:
                 _log.warning("purging paused: %s", error)
-            except Exception:  # noqa: BLE001 - see below
+            except Exception:  # noqa: BLE001 (the next line says why)
                 # Nobody would start the janitor again, so nothing may end it.
                 _log.exception("purging failed; it will be tried again")
             self._catalog.purge_requested.clear()
@@ -63,11 +66,11 @@ class Janitor:
         finally:
             work.cancel()
         if error is None:
-            await purges.finish(database, purge.purge_id)
+            await purges.finish(database, purge.purge_id, lease)
             return
         wait = min(1000 * 2**purge.attempts, _MAX_WAIT_MS)
         _log.warning("purge of %s will be tried again in %d s: %s", purge.name, wait // 1000, error)
-        await purges.postpone(database, purge.purge_id, error, now_ms() + wait)
+        await purges.postpone(database, purge.purge_id, lease, error, now_ms() + wait)
 
     async def _delete_files(self, purge: purges.Purge) -> str | None:
         """None when done, else what went wrong."""
@@ -77,6 +80,10 @@ class Janitor:
             report = await purge_files(warehouse.storage, metadata, purge.metadata_location)
         except FrazilError as error:
             return str(error)
+        except Exception as error:  # noqa: BLE001 (the next line says why)
+            # A purge that cannot be done must wait its turn, not stop the others.
+            _log.exception("purge of %s", purge.name)
+            return f"{type(error).__name__}: {error}"
         self._catalog.metrics.purged_files.inc(report.deleted)
         for skipped in report.skips:
             _log.warning("purge of %s leaves %s alone: %s", purge.name, skipped.location, skipped.reason)

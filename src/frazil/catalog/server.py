@@ -51,10 +51,12 @@ async def running_catalog(settings: ServerSettings) -> AsyncIterator[HttpApp]:
         every = endpoints()
         catalog.endpoints = _advertised(every)
         catalog.openapi = json_bytes(openapi_document(every, title="frazil", version=__version__))
+        log = RequestLog(settings.access_log)
         janitor = asyncio.create_task(Janitor(catalog).run())
         try:
-            yield HttpApp(every, state=catalog, log=RequestLog(settings.access_log), metrics=metrics)
+            yield HttpApp(every, state=catalog, log=log, metrics=metrics, hosts=settings.known_hosts)
         finally:
+            log.flush()
             janitor.cancel()
             with suppress(asyncio.CancelledError):
                 await janitor

@@ -75,7 +75,7 @@ class Catalog:
         warehouse_id = checked_id(prefix)
         key = (warehouse_id, namespace_key(levels), name_key(name))
         held = self.documents.get(key)
-        row = await tabulars.find(self.database, *key, held.metadata_location if held else "")
+        row = await tabulars.find(self.database, *key, (held.tabular_id, held.revision) if held else ("", 0))
         if row is None:
             raise NoSuchWarehouse(f"Warehouse does not exist: {prefix}")
         warehouse = self.warehouses.held(warehouse_id)
@@ -84,7 +84,7 @@ class Catalog:
         if row.tabular_id is None:
             return Place(warehouse, levels, name, row.namespace_id, None)
         if row.metadata is not None:
-            held = Document(row.metadata_location, row.metadata)
+            held = Document(row.tabular_id, row.revision, row.metadata_location, row.metadata)
             self.documents.put(key, held)
         assert held is not None
         assert row.namespace_id is not None
@@ -106,7 +106,7 @@ class Catalog:
         if row is None:
             # A 404 would say that it never happened, and clients then delete the files they committed.
             raise CommitStateUnknown("this request was carried out, but what it changed was dropped since")
-        return await self.warehouses.get(prefix), Document(*row)
+        return await self.warehouses.get(prefix), Document(tabular_id, *row)
 
     @asynccontextmanager
     async def turn(self, keys: Iterable[Key]) -> AsyncIterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from frazil.catalog.db.connect import masked
 from frazil.core.errors import InvalidConfig
@@ -68,6 +69,14 @@ class ServerSettings:
             return True
         roots = [*(self.local_paths or "").split(":"), str(self.data_dir)]
         return any(root and f"{path}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
+
+    @property
+    def known_hosts(self) -> frozenset[str] | None:
+        """The names by which a server on loopback may be called; None: any."""
+        if self.host not in _LOOPBACK:
+            return None
+        proxy = urlsplit(self.base_uri).hostname if self.base_uri else None
+        return frozenset({*_LOOPBACK, "[::1]", *([proxy] if proxy else [])})
 
     @property
     def database(self) -> str:

@@ -86,6 +86,7 @@ async def _serve(settings: ServerSettings, listener: socket.socket) -> None:
             ws="none",
             lifespan="off",
             access_log=False,
+            proxy_headers=False,
             log_config=None,
             log_level="warning",
             server_header=False,

@@ -38,7 +38,7 @@ def check_name(name: str, field: str) -> str:
         raise InvalidInput(f"{field} must not be empty")
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(f"{field} is {len(name)} characters long, at most {MAX_NAME_LENGTH} are allowed")
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in name):
+    if not name.isprintable() and any(unicodedata.category(char) in ("Cc", "Cs") for char in name):
         raise InvalidInput(f"{field} {name.encode('unicode_escape').decode()!r} contains a control character")
     return name
 

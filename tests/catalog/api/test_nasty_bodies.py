@@ -117,7 +117,7 @@ def test_thirty_three_megabytes(victim: Victim, chunked: bool) -> None:
     before = victim.everything()
     size = 33 * 1024 * 1024
     head = (
-        f"POST {victim.catalog.root}{NAMESPACES} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST {victim.catalog.root}{NAMESPACES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Connection: close\r\n"
     ).encode()
     if chunked:

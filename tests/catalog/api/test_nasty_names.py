@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -276,7 +277,7 @@ def test_other_request_ids_do_not(victim: Victim, given: bytes) -> None:
     root = victim.catalog.root.encode()
     answer = victim.catalog.client.raw_get(root + b"/namespaces", headers=b"x-request-id: " + given + b"\r\n")
     answer.ok()
-    assert len(answer.headers["x-request-id"]) == 16
+    assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", answer.headers["x-request-id"])
     assert answer.headers["x-request-id"] != given.decode("latin-1")
 
 
@@ -322,3 +323,10 @@ def test_pages_of_other_sites_change_nothing(victim: Victim, site: str) -> None:
 def test_an_etag_does_not_carry_what_the_caller_sent(victim: Victim) -> None:
     answer = victim.catalog.load(NS, "t", {"X-Iceberg-Access-Delegation": 'x"y'})
     assert answer.headers["etag"].count('"') == 2
+
+
+def test_a_page_that_was_pointed_at_this_machine_is_refused(victim: Victim) -> None:
+    """DNS rebinding: the browser believes that the page and this server are of one origin."""
+    path = victim.catalog.root.encode() + b"/namespaces"
+    request = b"GET " + path + b" HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    victim.catalog.client.raw(request).refused(403, "ForbiddenException", "Host")

@@ -22,7 +22,7 @@ import asyncpg.transaction
 from frazil.catalog import commits, purging
 from frazil.catalog.db.postgres import PostgresDatabase
 from frazil.catalog.db.sqlite import SqliteDatabase
-from frazil.catalog.http import app
+from frazil.catalog.http import app, bodies
 from frazil.catalog.storage.local import LocalStorage
 from frazil.catalog.store import purges
 from frazil.cli import main
@@ -65,7 +65,7 @@ def set_traps() -> None:
     around(app, "_send", before="before-answer")
     original = app.HttpApp.__call__
 
-    async def listening(self: app.HttpApp, scope: app.Scope, receive: app.Receive, send: app.Send) -> None:
+    async def listening(self: app.HttpApp, scope: app.Scope, receive: bodies.Receive, send: app.Send) -> None:
         headers = dict(scope.get("headers", ()))
         _wanted.set(headers.get(b"x-crash-at", b"").decode())
         await original(self, scope, receive, send)
@@ -83,6 +83,15 @@ def set_janitor() -> None:
     purges.LEASE_MS = lease
     purging._RENEW_SECONDS = lease / 3000
     purging._POLL_SECONDS = float(os.environ.get("FRAZIL_TRAP_POLL", "5"))
+    hesitate = float(os.environ.get("FRAZIL_TRAP_CLAIM_PAUSE", "0"))
+    if hesitate:
+        claim = purges.claim
+
+        async def late(*args: Any) -> int | None:
+            await asyncio.sleep(hesitate)
+            return await claim(*args)
+
+        purges.claim = late
     pause = float(os.environ.get("FRAZIL_TRAP_DELETE_PAUSE", "0"))
     allowed = int(os.environ.get("FRAZIL_TRAP_DELETES", "-1"))
     if not pause and allowed < 0:

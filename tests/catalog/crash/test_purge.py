@@ -144,8 +144,12 @@ def test_goes_on_after_each_kill(tmp_path: Path) -> None:
 
 
 def test_two_servers_share_the_work(postgres_url: Callable[[], str]) -> None:
-    """Each purge is taken up by one server, once, and both delete nothing else."""
-    with two_servers(postgres_url(), poll=0.1, delete_pause=0.005) as (servers, clients, db):
+    """Both see each purge and hesitate; one of them takes it up, once. Nothing else is deleted."""
+    with two_servers(postgres_url(), poll=0.05, claim_pause=0.2, delete_pause=0.005) as (
+        servers,
+        clients,
+        db,
+    ):
         tables = [write(servers[0], f"t{number}", appends=1) for number in range(5)]
         kept = write(servers[0], "kept", appends=1)
         for number, table in enumerate(tables):

@@ -61,9 +61,8 @@ class Kernel:
             Endpoint("GET", "/refuse", refuse, "t"),
         ]
         self.metrics = RequestMetrics()
-        self.app = HttpApp(
-            endpoints, state=self.state, log=RequestLog(enabled=True, stream=self.log), metrics=self.metrics
-        )
+        self.lines = RequestLog(enabled=True, stream=self.log)
+        self.app = HttpApp(endpoints, state=self.state, log=self.lines, metrics=self.metrics)
 
     async def send(
         self,
@@ -196,6 +195,7 @@ async def test_an_unforeseen_error_says_nothing_of_itself_but_to_the_log() -> No
     assert "abc" in error(body)[2]
     assert b"secret detail" not in body
     assert headers["x-request-id"] == "abc"
+    kernel.lines.flush()
     lines = [json.loads(line) for line in kernel.log.getvalue().splitlines()]
     assert "ZeroDivisionError: secret detail" in lines[0]["exception"]
     assert lines[0]["request-id"] == lines[1]["request-id"] == "abc"
@@ -243,6 +243,7 @@ async def test_a_long_message_is_cut_in_its_middle() -> None:
 async def test_the_log_has_the_path_and_never_the_query() -> None:
     kernel = Kernel()
     await kernel.send("GET", "/query", query=b"text=hunter2")
+    kernel.lines.flush()
     (line,) = kernel.log.getvalue().splitlines()
     entry = json.loads(line)
     assert b"hunter2" not in line

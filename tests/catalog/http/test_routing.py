@@ -38,7 +38,7 @@ ROUTER = Router(
         (b"/a/x%2Fy/b", {"GET", "POST"}, {"one": "x/y"}),
         (b"/a/%2F/b/%2e%2e", {"GET"}, {"one": "/", "two": ".."}),
         (b"/a/x%1Fy/b", {"GET", "POST"}, {"one": "x\x1fy"}),
-        (b"/a/a+b%20c/b", {"GET", "POST"}, {"one": "a+b c"}),
+        (b"/a/a+b%20c%2Bd/b", {"GET", "POST"}, {"one": "a b c+d"}),
         (b"/a/%25/b", {"GET", "POST"}, {"one": "%"}),
         (b"/a/%252F/b", {"GET", "POST"}, {"one": "%2F"}),
         (b"/a/%zz/b", {"GET", "POST"}, {"one": "%zz"}),

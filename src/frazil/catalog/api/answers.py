@@ -7,9 +7,10 @@ from frazil.catalog.http import Request, Response, json_bytes
 from frazil.catalog.warehouses import Warehouse
 
 
-def table_variant(request: Request, snapshots: str) -> str:
-    """What, beside the version, an answer depends on; part of its ETag."""
-    return f"{snapshots}\n{request.header('x-iceberg-access-delegation') or ''}"
+def table_etag(request: Request, warehouse: Warehouse, document: Document, snapshots: str = "all") -> str:
+    """Differs with all that an answer depends on: snapshots, delegation, the warehouse's settings."""
+    asked = request.header("x-iceberg-access-delegation") or ""
+    return document.etag(f"{snapshots}\n{asked}\n{warehouse.version}")
 
 
 def table_answer(
@@ -28,11 +29,11 @@ def table_answer(
             b"}",
         )
     )
-    etag = document.etag(table_variant(request, snapshots))
+    etag = table_etag(request, warehouse, document, snapshots)
     return Response(200, body, headers=[(b"etag", etag.encode())])
 
 
-def commit_answer(request: Request, document: Document) -> Response:
+def commit_answer(request: Request, warehouse: Warehouse, document: Document) -> Response:
     """CommitTableResponse. Its ETag is that of a plain load."""
     body = b"".join(
         (
@@ -43,7 +44,7 @@ def commit_answer(request: Request, document: Document) -> Response:
             b"}",
         )
     )
-    return Response(200, body, headers=[(b"etag", document.etag(table_variant(request, "all")).encode())])
+    return Response(200, body, headers=[(b"etag", table_etag(request, warehouse, document).encode())])
 
 
 def view_answer(document: Document) -> Response:

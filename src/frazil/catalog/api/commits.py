@@ -16,7 +16,7 @@ from frazil.catalog.metadata import apply_updates, check_requirements
 from frazil.catalog.service import Catalog, no_such, now_ms
 from frazil.catalog.store import tabulars
 from frazil.catalog.store.idempotency import Mark
-from frazil.catalog.warehouses import checked_id
+from frazil.catalog.warehouses import Warehouse, checked_id
 from frazil.core.errors import InvalidInput
 from frazil.core.names import check_levels, check_name, name_key, namespace_key, show, split_levels
 
@@ -59,12 +59,12 @@ async def update_table(catalog: Catalog, request: Request) -> Response:
     change = Change(levels, name, raw["requirements"], raw["updates"])
 
     async def run(mark: Mark | None) -> Response:
-        documents = await commit(catalog, request.params["prefix"], [change], mark, 200)
-        return commit_answer(request, documents[0])
+        ((warehouse, document),) = await commit(catalog, request.params["prefix"], [change], mark, 200)
+        return commit_answer(request, warehouse, document)
 
     async def again(tabular_id: str) -> Response:
-        _, document = await catalog.load_again(request.params["prefix"], tabular_id)
-        return commit_answer(request, document)
+        warehouse, document = await catalog.load_again(request.params["prefix"], tabular_id)
+        return commit_answer(request, warehouse, document)
 
     return await idempotent.once(catalog, request, run, again)
 
@@ -101,19 +101,32 @@ async def commit_transaction(catalog: Catalog, request: Request) -> Response:
 
 async def commit(
     catalog: Catalog, prefix: str, changes: Sequence[Change], mark: Mark | None, status: int
-) -> list[Document]:
+) -> list[tuple[Warehouse, Document]]:
     """Read, check, apply, land; again from the start when another commit came between."""
     warehouse_id = checked_id(prefix)
     keys = [(warehouse_id, namespace_key(change.levels), name_key(change.name)) for change in changes]
+    before = [catalog.documents.get(key) for key in keys]
     async with catalog.turn(keys):
+        for change, key, document in zip(changes, keys, before, strict=True):
+            _refuse_early(catalog.documents.get(key), document, change)
         for attempt in range(MAX_ATTEMPTS):
             writes = [await _prepare(catalog, prefix, change) for change in changes]
             if mark is None and all(write.unchanged for write in writes):
-                return [_document(write) for write in writes]
+                return [(w.place.warehouse, w.place.found.document) for w in writes if w.place.found]
             if await land(catalog, writes, mark, status):
-                return [_document(write) for write in writes]
+                return [(write.place.warehouse, write.document) for write in writes]
             await backoff(catalog, attempt)
     raise too_many_rivals([show(change.levels, change.name) for change in changes])
+
+
+def _refuse_early(now: Document | None, before: Document | None, change: Change) -> None:
+    """A commit that waited for another one of this process mostly lost to it; that needs no look-up.
+
+    What the other left behind was the current state while this commit was waiting, so a requirement
+    that it breaks is broken. If nothing was left, an old copy proves nothing.
+    """
+    if now is not None and now is not before and "table-uuid" in now.parsed:
+        check_requirements(change.requirements, now.parsed)
 
 
 async def _prepare(catalog: Catalog, prefix: str, change: Change) -> Write:
@@ -134,7 +147,3 @@ async def _prepare(catalog: Catalog, prefix: str, change: Change) -> Write:
         metadata_location=found.document.metadata_location if found else None,
     )
     return write_of(place, "table", after, chosen=True)
-
-
-def _document(write: Write) -> Document:
-    return Document(write.metadata_location, write.metadata, write.after)

@@ -28,7 +28,7 @@ class ConfigQuery(msgspec.Struct, frozen=True):
 async def get_config(catalog: Catalog, request: Request) -> Response:
     """The settings of a warehouse, given by name, `project/name` or id; without one, the default."""
     asked = request.query(ConfigQuery).warehouse or catalog.settings.default_warehouse
-    project = request.header("x-project-id") or request.header("x-project-ident") or DEFAULT_PROJECT
+    project = (request.header("x-project-id") or request.header("x-project-ident") or DEFAULT_PROJECT).lower()
     warehouse = await _warehouse(catalog, project, asked)
     return json_response(
         {
@@ -45,7 +45,7 @@ async def _warehouse(catalog: Catalog, project: str, asked: str) -> Warehouse:
     found = await catalog.warehouses.by_name(project, name_key(asked))
     if found is None and "/" in asked:
         given_project, _, name = asked.partition("/")
-        found = await catalog.warehouses.by_name(given_project, name_key(name))
+        found = await catalog.warehouses.by_name(given_project.lower(), name_key(name))
     if found is None and _UUID.fullmatch(asked):
         found = await catalog.warehouses.get(asked)
     if found is None:

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 from uuid import UUID
 
-from frazil.catalog.commits import Write, land, too_many_rivals, write_of
+from frazil.catalog.commits import Write, land, write_of
 from frazil.catalog.documents import Document
 from frazil.catalog.http import Request
 from frazil.catalog.service import Catalog, Place
@@ -14,7 +14,7 @@ from frazil.catalog.storage import FullHierarchy, join, table_location
 from frazil.catalog.store import namespaces, tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.catalog.warehouses import namespace_ids
-from frazil.core.errors import InvalidInput, NoSuchNamespace
+from frazil.core.errors import CommitFailed, InvalidInput, NoSuchNamespace
 from frazil.core.names import check_name, namespace_key, show, split_levels
 
 Json = dict[str, Any]
@@ -64,8 +64,8 @@ async def create(
 
 async def landed(catalog: Catalog, write: Write, mark: Mark | None) -> Document:
     if not await land(catalog, [write], mark):
-        raise too_many_rivals([show(write.place.levels, write.place.name)])
-    return Document(write.metadata_location, write.metadata, write.after)
+        raise CommitFailed(f"{show(write.place.levels, write.place.name)} was changed meanwhile; try again")
+    return write.document
 
 
 def requested_format_version(place: Place, properties: dict[str, str]) -> int:

@@ -47,7 +47,7 @@ async def _delete(
     document = found.document
     source = (found.tabular_id, found.namespace_id, identifier[1])
     async with catalog.database.transaction() as connection:
-        if not await tabulars.delete(connection, source, document.metadata_location):
+        if not await tabulars.delete(connection, source, document.revision):
             return False
         if purge:
             due = now_ms() + warehouse.purge_delay_ms

@@ -47,7 +47,7 @@ async def list_namespaces(catalog: Catalog, request: Request) -> Response:
     body=wire.CreateNamespaceRequest,
     headers=_WRITE_HEADERS,
     answer=wire.CreateNamespaceResponse,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def create_namespace(catalog: Catalog, request: Request) -> Response:
     """Create a namespace; the parent of a nested one must exist."""
@@ -91,7 +91,7 @@ async def namespace_exists(catalog: Catalog, request: Request) -> Response:
     "/{prefix}/namespaces/{namespace}",
     headers=_WRITE_HEADERS,
     status=204,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def drop_namespace(catalog: Catalog, request: Request) -> Response:
     """Drop a namespace that is empty."""
@@ -114,7 +114,7 @@ async def drop_namespace(catalog: Catalog, request: Request) -> Response:
     body=wire.UpdateNamespacePropertiesRequest,
     headers=_WRITE_HEADERS,
     answer=wire.UpdateNamespacePropertiesResponse,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def update_namespace_properties(catalog: Catalog, request: Request) -> Response:
     """Set and remove properties of a namespace."""

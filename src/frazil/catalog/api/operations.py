@@ -41,7 +41,7 @@ async def health(_catalog: Catalog, _request: Request) -> Response:
 async def health_ready(catalog: Catalog, _request: Request) -> Response:
     """Readiness: the database answers too."""
     try:
-        await catalog.database.fetchrow("SELECT 1")
+        await catalog.database.fetchrow("SELECT 1 FROM server")
     except FrazilError as error:
         return Response(503, error_body(503, error.kind, error.message), headers=[(b"retry-after", b"1")])
     return json_response({"status": "ok", "database": "ok"})

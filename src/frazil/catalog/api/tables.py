@@ -9,7 +9,7 @@ import msgspec
 
 from frazil.catalog import wire
 from frazil.catalog.api import idempotent
-from frazil.catalog.api.answers import matches, table_answer, table_variant
+from frazil.catalog.api.answers import matches, table_answer, table_etag
 from frazil.catalog.api.creation import create, free_place, landed, location_for, requested_format_version
 from frazil.catalog.api.dropping import drop
 from frazil.catalog.api.listing import list_tabulars
@@ -49,7 +49,7 @@ async def list_tables(catalog: Catalog, request: Request) -> Response:
     body=wire.CreateTableRequest,
     headers=(_DELEGATION, idempotent.HEADER),
     answer=wire.LoadTableResult,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def create_table(catalog: Catalog, request: Request) -> Response:
     """Create a table, or with `stage-create` only prepare one for a commit to create."""
@@ -85,7 +85,7 @@ async def create_table(catalog: Catalog, request: Request) -> Response:
     body=wire.RegisterTableRequest,
     headers=(_DELEGATION, idempotent.HEADER),
     answer=wire.LoadTableResult,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def register_table(catalog: Catalog, request: Request) -> Response:
     """Register a table by its metadata file."""
@@ -142,7 +142,7 @@ async def table_exists(catalog: Catalog, request: Request) -> Response:
     query=DropQuery,
     headers=(idempotent.HEADER,),
     status=204,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def drop_table(catalog: Catalog, request: Request) -> Response:
     """Drop a table; with `purgeRequested` the server deletes its files afterwards."""
@@ -156,7 +156,7 @@ async def drop_table(catalog: Catalog, request: Request) -> Response:
     body=wire.RenameTableRequest,
     headers=(idempotent.HEADER,),
     status=204,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def rename_table(catalog: Catalog, request: Request) -> Response:
     """Rename a table, also into another namespace."""
@@ -175,7 +175,7 @@ async def _load(catalog: Catalog, request: Request, name: str) -> Response:
     if warehouse.storage.is_missing(found.document.metadata_location):
         # The wording is that of Iceberg's own catalogs.
         raise NotFound(f"Failed to open input stream for file: {found.document.metadata_location}")
-    etag = found.document.etag(table_variant(request, snapshots))
+    etag = table_etag(request, warehouse, found.document, snapshots)
     if matches(request.header("if-none-match"), etag):
         return Response(304, headers=[(b"etag", etag.encode())])
     return table_answer(request, warehouse, found.document, snapshots)

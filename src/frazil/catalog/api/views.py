@@ -14,7 +14,6 @@ from frazil.catalog.api.listing import list_tabulars
 from frazil.catalog.api.paging import Page
 from frazil.catalog.api.renaming import rename
 from frazil.catalog.commits import MAX_ATTEMPTS, Write, backoff, land, too_many_rivals, write_of
-from frazil.catalog.documents import Document
 from frazil.catalog.http import Request, Response, Routes, no_content
 from frazil.catalog.metadata import (
     apply_view_updates,
@@ -43,7 +42,7 @@ async def list_views(catalog: Catalog, request: Request) -> Response:
     body=wire.CreateViewRequest,
     headers=(idempotent.HEADER,),
     answer=wire.LoadViewResult,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def create_view(catalog: Catalog, request: Request) -> Response:
     """Create a view."""
@@ -71,7 +70,7 @@ async def create_view(catalog: Catalog, request: Request) -> Response:
     body=wire.RegisterViewRequest,
     headers=(idempotent.HEADER,),
     answer=wire.LoadViewResult,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def register_view(catalog: Catalog, request: Request) -> Response:
     """Register a view by its metadata file."""
@@ -130,7 +129,7 @@ async def replace_view(catalog: Catalog, request: Request) -> Response:
             for attempt in range(MAX_ATTEMPTS):
                 write = await _prepare(catalog, request, raw)
                 if (mark is None and write.unchanged) or await land(catalog, [write], mark):
-                    return view_answer(Document(write.metadata_location, write.metadata, write.after))
+                    return view_answer(write.document)
                 await backoff(catalog, attempt)
         raise too_many_rivals([show(levels, name)])
 
@@ -142,7 +141,7 @@ async def replace_view(catalog: Catalog, request: Request) -> Response:
     "/{prefix}/namespaces/{namespace}/views/{view}",
     headers=(idempotent.HEADER,),
     status=204,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def drop_view(catalog: Catalog, request: Request) -> Response:
     """Drop a view."""
@@ -155,7 +154,7 @@ async def drop_view(catalog: Catalog, request: Request) -> Response:
     body=wire.RenameTableRequest,
     headers=(idempotent.HEADER,),
     status=204,
-    errors=(400, 404, 409, 422),
+    errors=(400, 404, 409, 422, 500, 503),
 )
 async def rename_view(catalog: Catalog, request: Request) -> Response:
     """Rename a view, also into another namespace."""

@@ -40,5 +40,4 @@ def masked(url: str) -> str:
     userinfo, at, place = rest.rpartition("@")
     if ":" in userinfo:
         userinfo = f"{userinfo.partition(':')[0]}:***"
-    place = re.sub(r"(?i)(pass[a-z]*=)[^&]*", r"\1***", place)
-    return f"{scheme}{separator}{userinfo}{at}{place}"
+    return re.sub(r"(?i)(pass[a-z]*=)[^&]*", r"\1***", f"{scheme}{separator}{userinfo}{at}{place}")

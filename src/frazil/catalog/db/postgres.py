@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TypeAlias
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 import asyncpg
 import asyncpg.transaction
@@ -18,59 +17,71 @@ from frazil.catalog.db.base import (
     Row,
     UniqueViolation,
 )
+from frazil.catalog.db.pool import DOUBTFUL, ConnectionPool, PgConnection
 from frazil.core.errors import ServiceError, Unavailable
 
 _POOL_SIZE = 16
+_CONNECT_SECONDS = 10.0
 _STATEMENT_SECONDS = 30.0
 _MIGRATION_LOCK = 0x6672617A696C  # "frazil"
 
+#: PostgreSQL said no and did nothing: a standby after a failover, a full disk, too many connections, …
+_PASSING = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.LockNotAvailableError,
+)
 _LOST = (
     OSError,
-    asyncio.TimeoutError,
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
 )
 
 
-_Pooled: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-
-
 class PostgresDatabase:
-    """A pool of connections to one PostgreSQL database."""
+    """One PostgreSQL database."""
 
     dialect: Dialect = "postgresql"
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
     @classmethod
     async def open(cls, url: str) -> PostgresDatabase:
+        pool = ConnectionPool(partial(_connect, url), _POOL_SIZE)
         try:
-            pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=_POOL_SIZE,
-                command_timeout=_STATEMENT_SECONDS,
-                max_inactive_connection_lifetime=300,
-                statement_cache_size=512,
-                reset=_keep_session,
-                server_settings={"application_name": "frazil", "jit": "off"},
-            )
-        except (TimeoutError, OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            # asyncpg's messages name host, port, user and database, never the password.
-            raise ServiceError(f"cannot connect to PostgreSQL: {error}; check --database-url") from error
-        return cls(pool)
+            async with pool.connection():
+                return cls(pool)
+        except ValueError:
+            # Its text may quote the part of the password that it stumbled over.
+            raise ServiceError("cannot connect to PostgreSQL: the database URL is malformed") from None
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise ServiceError(f"cannot connect to PostgreSQL: {error}; check the database URL") from error
 
     async def fetchrow(self, sql: str, *args: object) -> Row | None:
-        with _read():
-            async with self._pool.acquire() as connection:
+        # The look-up behind every request: spelled out, because a context manager costs more than it says.
+        try:
+            connection = await self._pool.take()
+            try:
                 row: Row | None = await connection.fetchrow(sql, *args)
-                return row
+            except DOUBTFUL:
+                connection.terminate()
+                raise
+            finally:
+                self._pool.give_back(connection)
+        except _LOST as error:
+            raise _unavailable(error) from error
+        except asyncpg.PostgresError as error:
+            _raise_known(error)
+            raise
+        return row
 
     async def fetch(self, sql: str, *args: object) -> list[Row]:
         with _read():
-            async with self._pool.acquire() as connection:
+            async with self._pool.connection() as connection:
                 return list(await connection.fetch(sql, *args))
 
     async def execute(self, sql: str, *args: object) -> int:
@@ -98,23 +109,19 @@ class PostgresDatabase:
             await connection.execute(script)
 
     async def close(self) -> None:
-        try:
-            await asyncio.wait_for(self._pool.close(), 10)
-        except TimeoutError:
-            self._pool.terminate()
+        await self._pool.close()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[_Pooled]:
-        with _read():
-            connection = await self._pool.acquire()
-        try:
+    async def _connection(self) -> AsyncIterator[PgConnection]:
+        """Errors inside the block are the caller's to translate; not getting a connection is not."""
+        async with AsyncExitStack() as stack:
+            with _read():
+                connection = await stack.enter_async_context(self._pool.connection())
             yield connection
-        finally:
-            await self._pool.release(connection)
 
 
 class _Transaction:
-    def __init__(self, connection: _Pooled) -> None:
+    def __init__(self, connection: PgConnection) -> None:
         self._connection = connection
 
     async def fetchrow(self, sql: str, *args: object) -> Row | None:
@@ -132,7 +139,7 @@ class _Transaction:
             return _touched(await self._connection.execute(sql, *args))
 
 
-async def _roll_back(connection: _Pooled, transaction: asyncpg.transaction.Transaction) -> None:
+async def _roll_back(connection: PgConnection, transaction: asyncpg.transaction.Transaction) -> None:
     """Never raises: why the transaction ended matters more, and PostgreSQL rolls back a lost one itself."""
     try:
         await transaction.rollback()
@@ -142,8 +149,14 @@ async def _roll_back(connection: _Pooled, transaction: asyncpg.transaction.Trans
             connection.terminate()
 
 
-async def _keep_session(_connection: asyncpg.Connection) -> None:
-    """Nothing to reset: no code here leaves session state behind."""
+async def _connect(url: str) -> PgConnection:
+    return await asyncpg.connect(
+        url,
+        timeout=_CONNECT_SECONDS,
+        command_timeout=_STATEMENT_SECONDS,
+        statement_cache_size=512,
+        server_settings={"application_name": "frazil", "jit": "off"},
+    )
 
 
 def _touched(status: str) -> int:
@@ -158,10 +171,14 @@ def _read() -> Iterator[None]:
     try:
         yield
     except _LOST as error:
-        raise Unavailable(f"the database did not answer ({type(error).__name__}); try again") from error
+        raise _unavailable(error) from error
     except asyncpg.PostgresError as error:
         _raise_known(error)
         raise
+
+
+def _unavailable(error: BaseException) -> Unavailable:
+    return Unavailable(f"the database did not answer ({type(error).__name__}); try again")
 
 
 @contextmanager
@@ -184,7 +201,5 @@ def _raise_known(error: asyncpg.PostgresError) -> None:
         raise UniqueViolation((error.constraint_name or "").replace("__", ".")) from error
     if isinstance(error, asyncpg.ForeignKeyViolationError):
         raise ForeignKeyViolation(error.constraint_name or "") from error
-    if isinstance(
-        error, (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.TooManyConnectionsError)
-    ):
-        raise Unavailable(f"the database was busy ({type(error).__name__}); try again") from error
+    if isinstance(error, _PASSING):
+        raise Unavailable(f"the database could not do it now ({type(error).__name__}); try again") from error

@@ -28,6 +28,18 @@ from frazil.core.errors import Unavailable
 
 _BUSY_SECONDS = 10.0
 _POLL_SECONDS = 0.02
+#: Conditions of the machine and not of the statement: a full disk, a file that cannot be written, …
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
 
 
 class SqliteDatabase:
@@ -61,7 +73,7 @@ class SqliteDatabase:
             try:
                 yield _Transaction(self._writer)
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                self._rollback()
                 raise
             await self._commit()
 
@@ -73,7 +85,7 @@ class SqliteDatabase:
                     if statement.strip():
                         self._writer.execute(statement)
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                self._rollback()
                 raise
             await self._commit()
 
@@ -106,11 +118,16 @@ class SqliteDatabase:
             await asyncio.shield(commit)
         except asyncio.CancelledError:
             await asyncio.wait([commit])
+            self._rollback()
             raise
         except sqlite3.Error as error:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+            self._rollback()
             raise OutcomeUnknown(f"SQLite could not confirm a commit: {error}") from error
+
+    def _rollback(self) -> None:
+        """SQLite ends the transaction by itself after some errors, and always after a commit."""
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
 
 
 class _Transaction:
@@ -172,4 +189,8 @@ def _translated() -> Iterator[None]:
             raise UniqueViolation(message.rpartition(" ")[2]) from error
         if message.startswith("FOREIGN KEY"):
             raise ForeignKeyViolation(message) from error
+        raise
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in _PASSING:
+            raise Unavailable(f"SQLite: {error}; nothing was changed") from error
         raise

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from frazil.catalog.http.bodies import BodyReader, Disconnected, Receive
 from frazil.catalog.http.errors import error_body, error_response
 from frazil.catalog.http.message import Request, Response
 from frazil.catalog.http.routing import Endpoint, Router
 from frazil.catalog.logs import RequestLog
 from frazil.catalog.metrics import RequestMetrics
-from frazil.core.errors import FrazilError, NotAllowed, PayloadTooLarge
+from frazil.core.errors import FrazilError, NotAllowed
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MAX_BODY_BYTES = 32 * 1024 * 1024
 _NO_BODY = frozenset({204, 304})
-
-
-class Disconnected(Exception):
-    """The caller went away before its request was whole."""
+#: Request ids: unique in this process by number, among processes by chance.
+_PROCESS = os.urandom(6).hex()
+_numbers = itertools.count(1)
 
 
 class HttpApp:
     """Serves a set of endpoints; `state` is handed to every handler."""
 
     def __init__(
-        self, endpoints: Iterable[Endpoint], *, state: Any, log: RequestLog, metrics: RequestMetrics
+        self,
+        endpoints: Iterable[Endpoint],
+        *,
+        state: Any,
+        log: RequestLog,
+        metrics: RequestMetrics,
+        hosts: frozenset[str] | None = None,
     ) -> None:
+        """`hosts` are the names that callers may know this server by; None: any."""
         self._router = Router(endpoints)
+        self._bodies = BodyReader()
+        self._hosts = hosts
         self._state = state
         self._log = log
         self._metrics = metrics
@@ -51,7 +59,7 @@ class HttpApp:
             if endpoint is None:
                 response = _no_endpoint(method, scope["raw_path"], endpoints)
             else:
-                request = await _read_request(scope, receive, params, request_id)
+                request = await self._request(scope, receive, params, request_id)
                 response = await endpoint.handler(self._state, request)
         except Disconnected:
             return
@@ -66,16 +74,25 @@ class HttpApp:
         self._metrics.observe(endpoint, response.status, elapsed)
         self._log.request(request_id, scope, endpoint, response, elapsed)
 
+    async def _request(
+        self, scope: Scope, receive: Receive, params: dict[str, str], request_id: str
+    ) -> Request:
+        method: str = scope["method"]
+        headers = dict(scope["headers"])
+        if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
+            # A page whose name was pointed at this machine (DNS rebinding) is of the same origin.
+            raise NotAllowed("the Host header names another server; set --base-uri if this is a proxy's")
+        body = b""
+        if method not in ("GET", "HEAD"):
+            _refuse_other_sites(headers)
+            body = await self._bodies.read(receive)
+        query: bytes = scope["query_string"]
+        return Request(method, scope["path"], params, headers, query, body, request_id, scope["scheme"])
 
-async def _read_request(scope: Scope, receive: Receive, params: dict[str, str], request_id: str) -> Request:
-    method: str = scope["method"]
-    headers: list[tuple[bytes, bytes]] = scope["headers"]
-    body = b""
-    if method not in ("GET", "HEAD"):
-        _refuse_other_sites(headers)
-        body = await _read_body(receive)
-    query: bytes = scope["query_string"]
-    return Request(method, scope["path"], params, headers, query, body, request_id, scope["scheme"])
+
+def _host_name(host: bytes) -> str:
+    name = host.decode("latin-1").lower()
+    return name[: name.rfind("]") + 1] if name.startswith("[") else name.partition(":")[0]
 
 
 def _no_endpoint(method: str, raw_path: bytes, endpoints: dict[str, Endpoint]) -> Response:
@@ -87,34 +104,17 @@ def _no_endpoint(method: str, raw_path: bytes, endpoints: dict[str, Endpoint]) -
     return Response(404, error_body(404, "NoSuchEndpoint", f"there is no {method} {path}; see /openapi.json"))
 
 
-def _refuse_other_sites(headers: list[tuple[bytes, bytes]]) -> None:
+def _refuse_other_sites(headers: dict[bytes, bytes]) -> None:
     """A page of another origin in the user's browser must not change a server on the user's machine."""
-    for name, value in headers:
-        if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
-            raise NotAllowed("requests from pages of other sites are refused")
-
-
-async def _read_body(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise PayloadTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
+        raise NotAllowed("requests from pages of other sites are refused")
 
 
 async def _send(send: Send, method: str, response: Response, request_id: str) -> None:
     headers = [(b"x-request-id", request_id.encode())]
     if response.status not in _NO_BODY:
         headers.append((b"content-type", response.media_type))
-        headers.append((b"content-length", str(len(response.body)).encode()))
+        headers.append((b"content-length", b"%d" % len(response.body)))
     if response.headers:
         headers.extend(response.headers)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
@@ -129,4 +129,4 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
             text = value.decode()
             if text and all(char.isalnum() or char in "-_.:" for char in text):
                 return text
-    return os.urandom(8).hex()
+    return f"{_PROCESS}-{next(_numbers):x}"

@@ -25,7 +25,7 @@ class Request:
         method: str,
         path: str,
         params: dict[str, str],
-        headers: list[tuple[bytes, bytes]],
+        headers: dict[bytes, bytes],
         query: bytes,
         body: bytes,
         request_id: str,
@@ -37,7 +37,7 @@ class Request:
         self.params = params
         self.body = body
         self.id = request_id
-        self._headers = dict(headers)
+        self._headers = headers
         self._query = query
 
     def header(self, name: str) -> str | None:

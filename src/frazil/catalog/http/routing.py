@@ -109,6 +109,8 @@ class Router:
 
 
 def _decoded(segment: bytes, name: str) -> str:
+    # Iceberg's Java clients up to 1.11 write a space as "+"; every client writes a plus as "%2B".
+    segment = segment.replace(b"+", b" ")
     try:
         text = unquote_to_bytes(segment).decode() if b"%" in segment else segment.decode()
     except UnicodeDecodeError as error:

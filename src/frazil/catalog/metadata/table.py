@@ -15,7 +15,18 @@ from frazil.core.errors import CommitFailed, InvalidInput
 Json = dict[str, Any]
 
 MAX_COMPARED = 1000
-_COMPARED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-encryption-key"})
+_COMPARED = frozenset(
+    {
+        "add-schema",
+        "add-spec",
+        "add-sort-order",
+        "add-encryption-key",
+        "set-statistics",
+        "remove-statistics",
+        "set-partition-statistics",
+        "remove-partition-statistics",
+    }
+)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -84,7 +95,9 @@ def apply_updates(
 def _check_size(updates: list[Json]) -> None:
     """Each of these is compared with all that are there; no honest commit brings more than a few."""
     if len(updates) > MAX_COMPARED and sum(u["action"] in _COMPARED for u in updates) > MAX_COMPARED:
-        raise InvalidInput(f"updates: more than {MAX_COMPARED} schemas, specs, sort orders or keys are added")
+        raise InvalidInput(
+            f"updates: more than {MAX_COMPARED} changes of schemas, specs, sort orders, keys or statistics"
+        )
 
 
 def _finish(table: TableBuilder, metadata_location: str | None) -> Json:

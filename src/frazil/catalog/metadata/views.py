@@ -14,6 +14,8 @@ from frazil.core.errors import CommitFailed, InvalidInput, NoSuchView
 Json = dict[str, Any]
 
 LAST_ADDED = -1
+#: Each version is compared with all that are there; no honest commit brings more than a few.
+MAX_UPDATES = 200
 FORMAT_VERSION = 1
 HISTORY_SIZE = "version.history.num-entries"
 DROP_DIALECT = "replace.drop-dialect.allowed"
@@ -92,6 +94,8 @@ def check_view_requirements(requirements: list[Json] | None, metadata: Json | No
 
 def apply_view_updates(metadata: Json, updates: list[Json], *, now_ms: int) -> Json:
     """What `updates` make of a view; `metadata` itself, the same object, when they change nothing."""
+    if len(updates) > MAX_UPDATES:
+        raise InvalidInput(f"updates: {len(updates)} of them, at most {MAX_UPDATES} are allowed for a view")
     view = _View(metadata, now_ms)
     for position, update in enumerate(updates):
         action = update["action"]

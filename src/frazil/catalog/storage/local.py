@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Sequence
 
 from frazil.catalog.storage.base import READ_LIMIT
@@ -25,6 +26,8 @@ from frazil.catalog.storage.threads import WorkerThreads
 from frazil.core.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+# Neither a link nor a pipe may stand in for a file: one leads elsewhere, the other never ends.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ATTEMPTS = 5
 
@@ -45,17 +48,18 @@ class LocalStorage:
 
     async def read(self, location: str, *, limit: int = READ_LIMIT) -> bytes:
         path = self._path(location)
-        return await _DISK.run(lambda: _read(path, limit))
+        return await _DISK.run(lambda: _read(self._without_links(path), limit))
 
     async def write_new(self, location: str, data: bytes) -> None:
         path = self._path(location)
-        await _DISK.run(lambda: _write_new(path, data))
+        await _DISK.run(lambda: _write_new(self._without_links(path), data))
 
     async def delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         return await _DISK.run(lambda: self._delete(locations))
 
     def is_missing(self, location: str) -> bool:
-        return not os.path.exists(self._path(location))
+        # Asked at each load: the file is named by the catalog's own row, so nothing needs checking.
+        return not os.path.exists(location.removeprefix("file:").replace("///", "/", 1))
 
     def client_config(self) -> dict[str, str]:
         return {}
@@ -69,15 +73,22 @@ class LocalStorage:
             raise InvalidInput(f"location: {location[:200]!a} is not below {self._base}")
         return local_path(owned)
 
+    def _without_links(self, path: str) -> str:
+        """`path`, unless a symbolic link on the way leads out of the warehouse."""
+        root = os.path.realpath(self._root)
+        if f"{os.path.realpath(os.path.dirname(path))}/".startswith(f"{root}/"):
+            return path
+        raise InvalidInput(f"location: a symbolic link leads file://{path} out of the warehouse")
+
     def _delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         failed = []
         folders = set()
         for location in locations:
             try:
-                path = self._path(location)
+                path = self._without_links(self._path(location))
                 folders.add(os.path.dirname(path))
                 os.unlink(path)
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 continue
             except InvalidInput as error:
                 failed.append((location, error.message))
@@ -99,11 +110,16 @@ class LocalStorage:
 
 def _read(path: str, limit: int) -> bytes:
     try:
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > limit:
-                raise InvalidInput(f"location: file://{path} has {size} bytes, over the limit of {limit}")
-            return file.readall()
+        fd = os.open(path, _READ)
+        with open(fd, "rb", buffering=0) as file:
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise InvalidInput(f"location: file://{path} is not a regular file")
+            if about.st_size > limit:
+                raise InvalidInput(
+                    f"location: file://{path} has {about.st_size} bytes, over the limit of {limit}"
+                )
+            return file.read(limit)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise NotFound(f"no file at file://{path}", kind="NoSuchFile") from None
     except OSError as error:
@@ -173,6 +189,8 @@ def _sync_directory(path: str) -> None:
 
 
 def _failure(operation: str, path: str, error: OSError) -> StorageError | InvalidInput:
+    if error.errno == errno.ELOOP:
+        return InvalidInput(f"location: file://{path} is a symbolic link")
     if error.errno == errno.ENAMETOOLONG:
         return InvalidInput(f"location: file://{path[:300]} has a name that is too long for the file system")
     return StorageError(f"{operation} file://{path}: {_reason(error)}")

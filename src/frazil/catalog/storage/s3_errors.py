@@ -19,6 +19,9 @@ def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
     if code:
         http = f"(HTTP {status.group(1)})" if status else ""
         said = " ".join(p for p in (code.group(1), message.group(1) if message else "", http) if p)
+    elif status:
+        # Not an S3 answer: whatever else it says may not be for the caller's eyes.
+        said = f"HTTP {status.group(1)}, and not from an S3 store"
     else:
         tail = _AFTER_URL.search(text)
         said = (tail.group(1) if tail else text).strip().partition("\n")[0]

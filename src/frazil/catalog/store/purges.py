@@ -99,13 +99,18 @@ async def renew(database: Database, purge_id: str, lease: int, now_ms: int) -> i
     return until if touched else None
 
 
-async def finish(database: Database, purge_id: str) -> None:
-    await database.execute("DELETE FROM purge WHERE purge_id = $1", purge_id)
+async def finish(database: Database, purge_id: str, lease: int) -> None:
+    await database.execute("DELETE FROM purge WHERE purge_id = $1 AND not_before = $2", purge_id, lease)
 
 
-async def postpone(database: Database, purge_id: str, error: str, until_ms: int) -> None:
+async def postpone(database: Database, purge_id: str, lease: int, error: str, until_ms: int) -> None:
+    """Like `finish`, only for the one that still holds the lease."""
     await database.execute(
-        "UPDATE purge SET not_before = $2, last_error = $3 WHERE purge_id = $1", purge_id, until_ms, error
+        "UPDATE purge SET not_before = $3, last_error = $4 WHERE purge_id = $1 AND not_before = $2",
+        purge_id,
+        lease,
+        until_ms,
+        error,
     )
 
 

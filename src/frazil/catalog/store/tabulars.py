@@ -1,4 +1,4 @@
-"""Tables and views in the database. The row's `metadata_location` is what a commit compares and sets."""
+"""Tables and views in the database. The row's `revision` is what a commit compares and raises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Found:
     kind: Kind
     location: str
     metadata_location: str
-    #: None when the caller already holds the document of `metadata_location`.
+    revision: int
+    #: None when the caller already holds the document of this revision.
     metadata: bytes | None
 
 
@@ -46,18 +47,18 @@ class NewTabular:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One compare-and-set: `old_metadata_location` must still be current."""
+    """One compare-and-set: `revision` must still be current, and is raised."""
 
     tabular_id: str
-    old_metadata_location: str
+    revision: int
     metadata_location: str
     metadata: bytes
     location: str
 
 
 _FIND = (
-    "SELECT w.version, n.namespace_id, t.tabular_id, t.kind, t.location, t.metadata_location, "
-    "CASE WHEN t.metadata_location = $4 THEN NULL ELSE t.metadata END "
+    "SELECT w.version, n.namespace_id, t.tabular_id, t.kind, t.location, t.metadata_location, t.revision, "
+    "CASE WHEN t.tabular_id = $4 AND t.revision = $5 THEN NULL ELSE t.metadata END "
     "FROM warehouse w "
     "LEFT JOIN namespace n ON n.warehouse_id = w.warehouse_id AND n.path_key = $2 "
     "LEFT JOIN tabular t ON t.namespace_id = n.namespace_id AND t.name_key = $3 "
@@ -66,22 +67,25 @@ _FIND = (
 
 
 async def find(
-    connection: Connection, warehouse_id: str, path_key: str, key: str, held_metadata_location: str
+    connection: Connection, warehouse_id: str, path_key: str, key: str, held: tuple[str, int] = ("", 0)
 ) -> Found | None:
-    """One round trip for the whole path; None when there is no such warehouse."""
-    row = await connection.fetchrow(_FIND, warehouse_id, path_key, key, held_metadata_location)
+    """One round trip for the whole path; None when there is no such warehouse.
+
+    `held` is the tabular and revision whose document the caller has already.
+    """
+    row = await connection.fetchrow(_FIND, warehouse_id, path_key, key, *held)
     if row is None:
         return None
-    metadata = None if row[6] is None else unpack(row[6])
-    return Found(row[0], row[1], row[2], row[3], row[4], row[5], metadata)
+    metadata = None if row[7] is None else unpack(row[7])
+    return Found(row[0], row[1], row[2], row[3], row[4], row[5], row[6], metadata)
 
 
-async def document(connection: Connection, tabular_id: str) -> tuple[str, bytes] | None:
-    """Metadata location and metadata of a tabular, whatever its name is now."""
+async def document(connection: Connection, tabular_id: str) -> tuple[int, str, bytes] | None:
+    """Revision, metadata location and metadata of a tabular, whatever its name is now."""
     row = await connection.fetchrow(
-        "SELECT metadata_location, metadata FROM tabular WHERE tabular_id = $1", tabular_id
+        "SELECT revision, metadata_location, metadata FROM tabular WHERE tabular_id = $1", tabular_id
     )
-    return (row[0], unpack(row[1])) if row else None
+    return (row[0], row[1], unpack(row[2])) if row else None
 
 
 async def list_names(
@@ -128,10 +132,10 @@ async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
     """False when the tabular is gone or another commit came first."""
     try:
         touched = await connection.execute(
-            "UPDATE tabular SET metadata_location = $3, metadata = $4, location = $5, updated_at = $6 "
-            "WHERE tabular_id = $1 AND metadata_location = $2",
+            "UPDATE tabular SET metadata_location = $3, metadata = $4, location = $5, updated_at = $6, "
+            "revision = revision + 1 WHERE tabular_id = $1 AND revision = $2",
             change.tabular_id,
-            change.old_metadata_location,
+            change.revision,
             change.metadata_location,
             pack(change.metadata),
             change.location,
@@ -142,7 +146,7 @@ async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
     return touched == 1
 
 
-async def delete(connection: Connection, source: tuple[str, str, str], metadata_location: str) -> bool:
+async def delete(connection: Connection, source: tuple[str, str, str], revision: int) -> bool:
     """Remove the tabular `source` (its id, namespace id and name).
 
     False when it is gone, changed or has another name since it was read: a rename that was acknowledged
@@ -150,12 +154,11 @@ async def delete(connection: Connection, source: tuple[str, str, str], metadata_
     """
     tabular_id, namespace_id, name = source
     touched = await connection.execute(
-        "DELETE FROM tabular WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3 "
-        "AND metadata_location = $4",
+        "DELETE FROM tabular WHERE tabular_id = $1 AND namespace_id = $2 AND name_key = $3 AND revision = $4",
         tabular_id,
         namespace_id,
         name_key(name),
-        metadata_location,
+        revision,
     )
     return touched == 1
 

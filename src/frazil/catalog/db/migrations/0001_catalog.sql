@@ -61,10 +61,12 @@ CREATE TABLE tabular (
     name TEXT NOT NULL,
     name_key TEXT NOT NULL,
     location TEXT NOT NULL,
-    -- The swap of a commit compares and sets this column.
     metadata_location TEXT NOT NULL,
     -- Packed; see frazil.catalog.store.packing.
     metadata BLOB NOT NULL,
+    -- Goes up with every change of the document: what the swap of a commit compares. A metadata
+    -- location would not do, because a registered file may be written again under the same name.
+    revision BIGINT NOT NULL DEFAULT 1,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     CONSTRAINT tabular__name_key UNIQUE (namespace_id, name_key),

@@ -1,0 +1,69 @@
+"""Reads request bodies, within limits for each and for all together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from frazil.core.errors import InvalidInput, PayloadTooLarge, Unavailable
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+#: What all requests together may hold in memory before they are whole.
+_MAX_UNFINISHED_BYTES = 128 * 1024 * 1024
+_READ_SECONDS = 60.0
+
+
+class Disconnected(Exception):
+    """The caller went away before its request was whole."""
+
+
+class BodyReader:
+    """One for the whole server: it knows how much is being received at the moment."""
+
+    def __init__(self) -> None:
+        self._unfinished = 0
+
+    async def read(self, receive: Receive) -> bytes:
+        """The whole body, or PayloadTooLarge, Unavailable, InvalidInput (too slow), Disconnected."""
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        first: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            if len(first) > MAX_BODY_BYTES:
+                raise _too_large()
+            return first
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                return await self._rest(first, receive)
+        except TimeoutError:
+            raise InvalidInput(f"the body did not arrive within {_READ_SECONDS:g} s") from None
+
+    async def _rest(self, first: bytes, receive: Receive) -> bytes:
+        chunks = [first]
+        size = len(first)
+        self._unfinished += size
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                chunk: bytes = message.get("body", b"")
+                chunks.append(chunk)
+                size += len(chunk)
+                self._unfinished += len(chunk)
+                if size > MAX_BODY_BYTES:
+                    raise _too_large()
+                if self._unfinished > _MAX_UNFINISHED_BYTES:
+                    raise Unavailable("too many large requests are being received; try again")
+                if not message.get("more_body"):
+                    return b"".join(chunks)
+        finally:
+            self._unfinished -= size
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
