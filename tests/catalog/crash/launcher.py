@@ -91,7 +91,7 @@ def set_janitor() -> None:
             await asyncio.sleep(hesitate)
             return await claim(*args)
 
-        purges.claim = late
+        purges.claim = late  # type: ignore[assignment]
     pause = float(os.environ.get("FRAZIL_TRAP_DELETE_PAUSE", "0"))
     allowed = int(os.environ.get("FRAZIL_TRAP_DELETES", "-1"))
     if not pause and allowed < 0:
