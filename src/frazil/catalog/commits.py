@@ -85,13 +85,13 @@ def write_of(place: Place, kind: tabulars.Kind, after: Json, *, chosen: bool) ->
     if found is not None and found.document.parsed["location"] == after["location"]:
         location, chosen = found.location, False
     else:
-        location = warehouse.place(after["location"])
+        location = warehouse.checked_location(after["location"])
     if kind == "table":
         _check_format_version(place, after)
     previous = found.document.metadata_location if found else None
     metadata_location = next_metadata_location(after, previous)
     if "write.metadata.path" in after.get("properties", {}):
-        warehouse.place(metadata_location, "write.metadata.path")
+        warehouse.checked_location(metadata_location, "write.metadata.path")
     return Write(place, kind, after, location, chosen, metadata_location, encode(after))
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 import msgspec
 
-from frazil.catalog.db import Connection, Database, Row
+from frazil.catalog.db import Database, Row
 from frazil.catalog.http.message import json_bytes
 from frazil.catalog.secrets import SecretBox
 from frazil.catalog.storage import Profile, Storage, inside, open_storage, parse_credential, parse_profile
 from frazil.core.errors import InvalidInput, NoSuchWarehouse, NotFound
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+from frazil.core.names import is_uuid
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Warehouse:
     #: The `config` of a load-table answer, already JSON.
     table_config: bytes
 
-    def place(self, location: str, field: str = "location") -> str:
+    def checked_location(self, location: str, field: str = "location") -> str:
         """A caller's location in its canonical form; InvalidInput unless it lies inside the warehouse."""
         return inside(self.storage.base, location, alternatives=self.profile.alternatives, field=field)
 
@@ -112,21 +108,9 @@ def open_warehouse(row: Row, secrets: SecretBox) -> Warehouse:
 
 def checked_id(prefix: str) -> str:
     """A warehouse id in lower case; InvalidInput for anything that is not a UUID."""
-    if not _UUID.fullmatch(prefix):
+    if not is_uuid(prefix):
         raise InvalidInput(
             f"the prefix {prefix!r} is not a warehouse id; GET /catalog/v1/config?warehouse=<name> gives it",
             kind="PrefixIsNotWarehouseID",
         )
     return prefix.lower()
-
-
-async def namespace_ids(connection: Connection, warehouse_id: str, keys: Sequence[str]) -> list[UUID]:
-    """The ids of namespaces by key, in the order given."""
-    ids = []
-    for key in keys:
-        row = await connection.fetchrow(
-            "SELECT namespace_id FROM namespace WHERE warehouse_id = $1 AND path_key = $2", warehouse_id, key
-        )
-        if row is not None:
-            ids.append(UUID(row[0]))
-    return ids

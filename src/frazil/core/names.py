@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ from frazil.core.errors import InvalidInput
 
 #: Joins the levels of a namespace in a URL and in the database (the REST spec's unit separator).
 LEVEL_SEPARATOR = "\x1f"
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 MAX_NAME_LENGTH = 255
 MAX_LEVELS = 32
@@ -30,6 +33,11 @@ def name_key(name: str) -> str:
 def namespace_key(levels: Sequence[str]) -> str:
     """The form under which a namespace is unique inside its warehouse."""
     return name_key(LEVEL_SEPARATOR.join(levels))
+
+
+def is_uuid(text: str) -> bool:
+    """Whether `text` is a UUID in its usual spelling."""
+    return _UUID.fullmatch(text) is not None
 
 
 def check_name(name: str, field: str) -> str:

@@ -117,8 +117,8 @@ def test_thirty_three_megabytes(victim: Victim, chunked: bool) -> None:
     before = victim.everything()
     size = 33 * 1024 * 1024
     head = (
-        f"POST {victim.catalog.root}{NAMESPACES} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Connection: close\r\n"
+        f"POST {victim.catalog.root}{NAMESPACES} HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Type: application/json\r\nConnection: close\r\n"
     ).encode()
     if chunked:
         piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"

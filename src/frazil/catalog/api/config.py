@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from frazil.catalog import wire
@@ -12,12 +10,11 @@ from frazil.catalog.service import Catalog
 from frazil.catalog.store.idempotency import LIFETIME
 from frazil.catalog.warehouses import Warehouse
 from frazil.core.errors import NoSuchWarehouse
-from frazil.core.names import name_key
+from frazil.core.names import is_uuid, name_key
 
 routes = Routes("/catalog/v1", tag="Configuration")
 
 DEFAULT_PROJECT = "00000000-0000-0000-0000-000000000000"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class ConfigQuery(msgspec.Struct, frozen=True):
@@ -28,8 +25,8 @@ class ConfigQuery(msgspec.Struct, frozen=True):
 async def get_config(catalog: Catalog, request: Request) -> Response:
     """The settings of a warehouse, given by name, `project/name` or id; without one, the default."""
     asked = request.query(ConfigQuery).warehouse or catalog.settings.default_warehouse
-    project = (request.header("x-project-id") or request.header("x-project-ident") or DEFAULT_PROJECT).lower()
-    warehouse = await _warehouse(catalog, project, asked)
+    project = request.header("x-project-id") or request.header("x-project-ident") or DEFAULT_PROJECT
+    warehouse = await _warehouse(catalog, _project_id(project), asked)
     return json_response(
         {
             "defaults": {"prefix": warehouse.warehouse_id, **warehouse.storage.client_config()},
@@ -45,12 +42,17 @@ async def _warehouse(catalog: Catalog, project: str, asked: str) -> Warehouse:
     found = await catalog.warehouses.by_name(project, name_key(asked))
     if found is None and "/" in asked:
         given_project, _, name = asked.partition("/")
-        found = await catalog.warehouses.by_name(given_project.lower(), name_key(name))
-    if found is None and _UUID.fullmatch(asked):
+        found = await catalog.warehouses.by_name(_project_id(given_project), name_key(name))
+    if found is None and is_uuid(asked):
         found = await catalog.warehouses.get(asked)
     if found is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {asked}")
     return found
+
+
+def _project_id(text: str) -> str:
+    """UUIDs are the same in any case; other ids are not."""
+    return text.lower() if is_uuid(text) else text
 
 
 def base_uri(catalog: Catalog, request: Request) -> str:

@@ -13,9 +13,8 @@ from frazil.catalog.service import Catalog, Place
 from frazil.catalog.storage import FullHierarchy, join, table_location
 from frazil.catalog.store import namespaces, tabulars
 from frazil.catalog.store.idempotency import Mark
-from frazil.catalog.warehouses import namespace_ids
 from frazil.core.errors import CommitFailed, InvalidInput, NoSuchNamespace
-from frazil.core.names import check_name, namespace_key, show, split_levels
+from frazil.core.names import check_name, show, split_levels
 
 Json = dict[str, Any]
 
@@ -35,7 +34,7 @@ async def location_for(catalog: Catalog, place: Place, requested: str | None) ->
     """The location of a new table or view, and whether it was chosen rather than made unique by us."""
     warehouse = place.warehouse
     if requested is not None:
-        warehouse.place(requested)
+        warehouse.checked_location(requested)
         return requested.rstrip("/"), True
     namespace = await namespaces.get(catalog.database, warehouse.warehouse_id, place.levels)
     new_id = uuid.uuid4()
@@ -44,10 +43,7 @@ async def location_for(catalog: Catalog, place: Place, requested: str | None) ->
     layout = warehouse.profile.storage_layout
     parents: list[tuple[str, UUID]] = []
     if isinstance(layout, FullHierarchy):
-        paths = [place.levels[: depth + 1] for depth in range(len(place.levels))]
-        ids = await namespace_ids(
-            catalog.database, warehouse.warehouse_id, [namespace_key(path) for path in paths]
-        )
+        ids = await namespaces.ids(catalog.database, warehouse.warehouse_id, place.levels)
         parents = list(zip(place.levels, ids, strict=True))
     location = table_location(warehouse.storage.base, layout, parents, place.name, new_id)
     # A fresh UUID right below the warehouse can neither contain nor lie in another table's location.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -20,10 +19,10 @@ from frazil.core.errors import (
     NotFound,
     Unprocessable,
 )
+from frazil.core.names import is_uuid
 
 HEADER = "Idempotency-Key"
 Again = Callable[[str], Awaitable[Response]]
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 async def once(
@@ -87,7 +86,7 @@ def _mark(request: Request) -> Mark | None:
     key = request.header(HEADER.lower())
     if key is None:
         return None
-    if not _UUID.fullmatch(key):
+    if not is_uuid(key):
         raise InvalidInput(f"{HEADER} {key[:80]!r} is not a UUID")
     path = f"{request.path}?{request.query_string}"
     return Mark(checked_id(request.params["prefix"]), key.lower(), digest(request.method, path, request.body))

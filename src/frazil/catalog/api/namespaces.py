@@ -167,4 +167,4 @@ async def _change_properties(
 def _check_location(warehouse: Warehouse, properties: dict[str, str]) -> None:
     """Tables of the namespace will go below its location, so it must be inside the warehouse."""
     if "location" in properties:
-        warehouse.place(properties["location"], "properties.location")
+        warehouse.checked_location(properties["location"], "properties.location")

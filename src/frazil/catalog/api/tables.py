@@ -98,13 +98,13 @@ async def register_table(catalog: Catalog, request: Request) -> Response:
             raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}")
         if place.found is not None and not (body.overwrite and place.found.kind == "table"):
             raise tabulars.already_exists(levels, body.name, place.found.kind, "table")
-        place.warehouse.place(body.metadata_location, "metadata-location")
+        place.warehouse.checked_location(body.metadata_location, "metadata-location")
         try:
             data = await place.warehouse.storage.read(body.metadata_location)
         except NotFound as error:
             raise InvalidInput(f"metadata-location: {error.message}") from error
         metadata = parse_table_metadata(data)
-        location = place.warehouse.place(metadata["location"], "the metadata file's location")
+        location = place.warehouse.checked_location(metadata["location"], "the metadata file's location")
         encoded = encode(metadata)
         write = Write(
             place, "table", metadata, location, True, body.metadata_location, encoded, new_file=False

@@ -78,12 +78,12 @@ async def register_view(catalog: Catalog, request: Request) -> Response:
 
     async def run(mark: Mark | None) -> Response:
         place = await free_place(catalog, request, body.name, "view")
-        place.warehouse.place(body.metadata_location, "metadata-location")
+        place.warehouse.checked_location(body.metadata_location, "metadata-location")
         try:
             metadata = parse_view_metadata(await place.warehouse.storage.read(body.metadata_location))
         except NotFound as error:
             raise InvalidInput(f"metadata-location: {error.message}") from error
-        location = place.warehouse.place(metadata["location"], "the metadata file's location")
+        location = place.warehouse.checked_location(metadata["location"], "the metadata file's location")
         write = Write(
             place, "view", metadata, location, True, body.metadata_location, encode(metadata), new_file=False
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -11,6 +10,7 @@ from frazil.catalog.metadata import layout, partitioning, properties, schema, sn
 from frazil.catalog.metadata.builder import DEFAULT_FORMAT_VERSION, MAX_FORMAT_VERSION, TableBuilder
 from frazil.catalog.metadata.schema import SchemaIndex
 from frazil.core.errors import CommitFailed, InvalidInput
+from frazil.core.names import is_uuid
 
 Json = dict[str, Any]
 
@@ -27,7 +27,6 @@ _COMPARED = frozenset(
         "remove-partition-statistics",
     }
 )
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def new_table_metadata(
@@ -154,7 +153,7 @@ def _new_properties(sent: dict[str, str], format_version: int) -> dict[str, str]
 
 def checked_uuid(uuid: str) -> str:
     """`uuid`, if it is one."""
-    if not _UUID.fullmatch(uuid):
+    if not is_uuid(uuid):
         raise InvalidInput(f"{uuid[:100]!r} is not a UUID")
     return uuid
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from uuid import UUID
 
 import msgspec
 
@@ -42,6 +43,12 @@ async def get(connection: Connection, warehouse_id: str, levels: tuple[str, ...]
     if found is None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}")
     return found
+
+
+async def ids(connection: Connection, warehouse_id: str, levels: tuple[str, ...]) -> list[UUID]:
+    """The ids of a namespace and of those above it, outermost first."""
+    paths = [levels[:depth] for depth in range(1, len(levels) + 1)]
+    return [UUID((await get(connection, warehouse_id, path)).namespace_id) for path in paths]
 
 
 async def children(
