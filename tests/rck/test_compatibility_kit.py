@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.services, pytest.mark.slow]
 
 CATALOG = "RESTCompatibilityKitCatalogTests"
 WAREHOUSE = "kit"
+PLACED = "frazil-kit-of-"
 TEMPORARY = "/tmp"
 SETTINGS = {"java.io.tmpdir": TEMPORARY}
 VIEWS = "RESTCompatibilityKitViewCatalogTests"
@@ -69,7 +71,9 @@ def server_for_the_kit(database_url: str | None = None) -> Iterator[FrazilServer
     Thirteen tests of the kit ask for fixed locations there; the server refuses locations outside
     the warehouse, and a warehouse that holds the server's own data.
     """
-    profile = {"type": "local", "path": TEMPORARY}
+    # What the server places itself goes below one directory, which is removed afterwards.
+    layout = {"type": "full-hierarchy", "namespace": f"{PLACED}{{name}}", "tabular": "{uuid}"}
+    profile = {"type": "local", "path": TEMPORARY, "storage-layout": layout}
     body = json.dumps({"warehouse-name": WAREHOUSE, "storage-profile": profile}).encode()
     with (
         tempfile.TemporaryDirectory(prefix="frazil-kit-", dir="/var/tmp") as directory,
@@ -79,7 +83,11 @@ def server_for_the_kit(database_url: str | None = None) -> Iterator[FrazilServer
         request = urllib.request.Request(f"{server.management_uri}/warehouse", body, headers, method="POST")
         with urllib.request.urlopen(request) as answer:
             assert answer.status == 201
-        yield server
+        try:
+            yield server
+        finally:
+            for left in Path(TEMPORARY).glob(f"{PLACED}*"):
+                shutil.rmtree(left)
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
