@@ -145,8 +145,8 @@ def has_input(operation: str) -> bool:
 
 
 def quick(operation: str) -> int:
-    """Bodies that hold whole commits take a second each to make."""
-    return 5 if "transactions" in operation else QUICK
+    """Of the bodies that hold several commits few are legal as a whole, so more are made."""
+    return 20 if "transactions" in operation else QUICK
 
 
 @pytest.mark.parametrize("fuzz", ["sqlite"], indirect=True)
