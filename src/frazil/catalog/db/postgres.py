@@ -155,7 +155,9 @@ async def _connect(url: str) -> PgConnection:
         timeout=_CONNECT_SECONDS,
         command_timeout=_STATEMENT_SECONDS,
         statement_cache_size=512,
-        server_settings={"application_name": "frazil", "jit": "off"},
+        # Plans are kept for the life of a connection. One that was made while the catalog was small would
+        # go on reading whole tables until the statistics are renewed; every query here has its index.
+        server_settings={"application_name": "frazil", "jit": "off", "enable_seqscan": "off"},
     )
 
 
