@@ -87,18 +87,21 @@ class DocumentCache:
 
     def put(self, key: tuple[str, str, str], document: Document) -> None:
         """Keep a document; it comes here again by itself when it has grown."""
-        before = self._held.get(key)
-        if before is not None and before[0] is not document and document.grown is not None:
-            return  # It grew after a newer revision took its place.
-        if before is not None:
-            del self._held[key]
-            self._cost -= before[1]
-        document.grown = partial(self.put, key, document)
+        self._drop(key)
         cost = document.cost
         if cost > self._budget // 4:
             return
+        document.grown = partial(self.put, key, document)
         self._held[key] = (document, cost)
         self._cost += cost
         while self._cost > self._budget:
-            _, (_, dropped) = self._held.popitem(last=False)
-            self._cost -= dropped
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, key: tuple[str, str, str]) -> None:
+        entry = self._held.pop(key, None)
+        if entry is not None:
+            document, cost = entry
+            self._cost -= cost
+            # It is nobody's concern any more how large it grows; and without this reference to itself
+            # its memory is free at once, not when the garbage collector comes by.
+            document.grown = None
