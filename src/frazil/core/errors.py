@@ -10,7 +10,9 @@
     │   ├── NoSuchWarehouse
     │   ├── NoSuchNamespace
     │   ├── NoSuchTable
-    │   └── NoSuchView
+    │   ├── NoSuchView
+    │   └── NoSuchGenericTable
+    ├── Unauthenticated             who is asking is not known               fatal
     ├── NotAllowed                  understood and refused                   fatal
     ├── Unsupported                 not offered by this server               fatal
     ├── Conflict                    the state does not allow it              fatal
@@ -99,6 +101,16 @@ class NoSuchTable(NotFound):
 
 class NoSuchView(NotFound):
     kind = "NoSuchViewException"
+
+
+class NoSuchGenericTable(NotFound):
+    kind = "NoSuchGenericTableException"
+
+
+class Unauthenticated(FrazilError):
+    """No token, or one that proves nothing."""
+
+    kind = "NotAuthorizedException"
 
 
 class NotAllowed(FrazilError):

@@ -10,6 +10,7 @@ _STATUS: tuple[tuple[type[errors.FrazilError], int], ...] = (
     (errors.PayloadTooLarge, 413),
     (errors.InvalidInput, 400),
     (errors.NotFound, 404),
+    (errors.Unauthenticated, 401),
     (errors.NotAllowed, 403),
     (errors.Unsupported, 406),
     (errors.Conflict, 409),

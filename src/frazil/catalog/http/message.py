@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from frazil.catalog import wire
+from frazil.catalog.identity import ANONYMOUS, Principal
 from frazil.core.errors import InvalidInput
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ json_bytes = msgspec.json.Encoder().encode
 class Request:
     """One HTTP request, its path parameters decoded, its body read whole."""
 
-    __slots__ = ("_headers", "_query", "body", "id", "method", "params", "path", "scheme")
+    __slots__ = ("_headers", "_query", "body", "id", "method", "params", "path", "principal", "scheme")
 
     def __init__(
         self,
@@ -30,7 +31,9 @@ class Request:
         body: bytes,
         request_id: str,
         scheme: str = "http",
+        principal: Principal = ANONYMOUS,
     ) -> None:
+        self.principal = principal
         self.scheme = scheme
         self.method = method
         self.path = path

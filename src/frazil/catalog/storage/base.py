@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 READ_LIMIT = 512 * 1024 * 1024
@@ -23,6 +23,9 @@ class Storage(Protocol):
 
     async def delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         """Delete files; one that is gone counts as deleted. Returns (location, reason) of each failure."""
+
+    def walk(self, location: str) -> AsyncIterator[list[str]]:
+        """Every file below a location, in batches; nothing beside it (`t1` does not find `t10`)."""
 
     def is_missing(self, location: str) -> bool:
         """Whether a file is known to be gone. Only where asking costs nothing; elsewhere False."""
