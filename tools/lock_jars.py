@@ -14,13 +14,16 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from frazil.devstack.cache import cache_dir
-from frazil.devstack.jars import RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.devstack.jars import HADOOP_S3A, RCK, SPARK_ICEBERG, Dependency, fetch
 from frazil.devstack.maven import Artifact
 
 LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "devstack" / "locks"
 
 SPARK_ICEBERG_VERSION = "1.12.0"
 KIT_ICEBERG_VERSION = "1.11.0"
+# The release that pyspark's own Hadoop jars are of.
+HADOOP_AWS = "3.4.2"
+AWS_SDK = "2.54.17"
 JETTY = "12.1.8"
 JUNIT = "5.14.4"
 JUNIT_PLATFORM = "1.14.4"
@@ -52,6 +55,15 @@ SETS: dict[str, list[Dependency]] = {
     SPARK_ICEBERG: [
         plain(ICEBERG, "iceberg-spark-runtime-4.1_2.13", SPARK_ICEBERG_VERSION),
         plain(ICEBERG, "iceberg-aws-bundle", SPARK_ICEBERG_VERSION),
+    ],
+    # What S3A needs beside SPARK_ICEBERG: iceberg-aws-bundle has most of Amazon's SDK, and its whole bundle
+    # is 640 MB. The httpclient is the one that this apache-client links to.
+    HADOOP_S3A: [
+        plain("org.apache.hadoop", "hadoop-aws", HADOOP_AWS),
+        plain("software.amazon.awssdk", "s3-transfer-manager", AWS_SDK),
+        plain("software.amazon.awssdk", "apache-client", AWS_SDK),
+        plain("org.apache.httpcomponents", "httpclient", "4.5.14"),
+        plain("org.apache.httpcomponents", "httpcore", "4.4.16"),
     ],
     RCK: [
         deep(ICEBERG, "iceberg-open-api", KIT_ICEBERG_VERSION, "tests", "test-fixtures"),

@@ -53,7 +53,7 @@ def test_coordinates() -> None:
         Artifact.parse("g:a")
 
 
-@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.RCK])
+@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.HADOOP_S3A, jars.RCK])
 def test_every_jar_of_a_set_is_pinned(name: str) -> None:
     pins = jars._pins(name)
     assert pins

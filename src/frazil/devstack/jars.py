@@ -22,6 +22,7 @@ from frazil.devstack.java import java_command
 from frazil.devstack.maven import Artifact, mirror, proxy_options
 
 SPARK_ICEBERG = "spark-iceberg"
+HADOOP_S3A = "hadoop-s3a"
 RCK = "rck"
 
 _IVY = "ivy-2.5.3.jar"

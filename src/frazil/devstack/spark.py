@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from frazil.devstack.jars import SPARK_ICEBERG, jars
+from frazil.devstack.jars import HADOOP_S3A, SPARK_ICEBERG, jars
 from frazil.devstack.java import find_java
 
 if TYPE_CHECKING:
@@ -36,9 +36,16 @@ def spark_settings(
 
 
 def spark_session(
-    settings: Mapping[str, str] | None = None, *, cores: int = 2, memory: str = "1g", app: str = "frazil"
+    settings: Mapping[str, str] | None = None,
+    *,
+    cores: int = 2,
+    memory: str = "1g",
+    app: str = "frazil",
+    s3a: bool = False,
 ) -> SparkSession:
     """A local session with the Iceberg jars and `settings`, small enough for a laptop.
+
+    `s3a` adds Hadoop's file system for s3a:// locations, for files that are not Iceberg tables.
 
     >>> spark = spark_session(spark_settings("http://127.0.0.1:8181/catalog"))  # doctest: +SKIP
     """
@@ -48,8 +55,9 @@ def spark_session(
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    libraries = [*jars(SPARK_ICEBERG), *(jars(HADOOP_S3A) if s3a else ())]
     base = {
-        "spark.jars": ",".join(str(jar) for jar in jars(SPARK_ICEBERG)),
+        "spark.jars": ",".join(str(jar) for jar in libraries),
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import time
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from frazil.devstack.s3 import Keys
+from frazil.devstack.seaweed import ObjectStore
+from frazil.devstack.sts_proxy import StsProxy
+
+
+def test_what_it_gives_is_refused_by_the_store_when_it_says_so(object_store: ObjectStore) -> None:
+    bucket = object_store.create_bucket("short-lived")
+    with StsProxy(object_store, seconds=3) as proxy:
+        answer = _sts(proxy.endpoint, object_store.catalog).assume_role(
+            RoleArn=object_store.role_arn, RoleSessionName="test", DurationSeconds=900
+        )
+    session = answer["Credentials"]
+    expiry = session["Expiration"].timestamp()
+    assert proxy.expiries == [expiry]
+    assert expiry - time.time() <= 3
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=object_store.endpoint,
+        region_name=object_store.region,
+        aws_access_key_id=session["AccessKeyId"],
+        aws_secret_access_key=session["SecretAccessKey"],
+        aws_session_token=session["SessionToken"],
+    )
+    s3.put_object(Bucket=bucket, Key="k", Body=b"in time")
+    time.sleep(max(0, expiry - time.time()) + 1)
+    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+        s3.get_object(Bucket=bucket, Key="k")
+
+
+def test_a_refusal_passes_through(object_store: ObjectStore) -> None:
+    with StsProxy(object_store, seconds=3) as proxy, pytest.raises(ClientError) as refused:
+        _sts(proxy.endpoint, Keys(object_store.catalog.access, "wrong")).assume_role(
+            RoleArn=object_store.role_arn, RoleSessionName="test"
+        )
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert proxy.expiries == []
+
+
+def _sts(endpoint: str, keys: Keys) -> boto3.client:
+    return boto3.client(
+        "sts",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=keys.access,
+        aws_secret_access_key=keys.secret,
+    )
