@@ -46,6 +46,24 @@ async def test_deleting_a_link_spares_what_it_names(storage: Storage, outside: P
     assert (outside / "victim").read_bytes() == b"not yours"
 
 
+async def test_walking_names_links_and_does_not_follow_them(storage: Storage, outside: Path) -> None:
+    await storage.write_new(f"{storage.base}/t/a", b"x")
+    folder = Path(storage.base.removeprefix("file://")) / "t"
+    (folder / "link").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    found = sorted([location async for batch in storage.walk(f"{storage.base}/t") for location in batch])
+    assert found == [f"{storage.base}/t/{name}" for name in ("a", "link", "loop")]
+    assert await storage.delete(found) == []
+    assert (outside / "victim").read_bytes() == b"not yours"
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("location", ["link", "link/deeper"])
+async def test_walking_does_not_start_at_a_link(storage: Storage, location: str) -> None:
+    with pytest.raises(InvalidInput, match="link"):
+        await anext(storage.walk(f"{storage.base}/{location}"))
+
+
 async def test_a_pipe_is_not_waited_for(storage: Storage) -> None:
     with pytest.raises(InvalidInput, match="regular"):
         await storage.read(f"{storage.base}/pipe")

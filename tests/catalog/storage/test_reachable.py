@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,9 @@ class Dying:
             self._left -= 1
             await self._inner.delete([location])
         return []
+
+    def walk(self, location: str) -> AsyncIterator[list[str]]:
+        return self._inner.walk(location)
 
     def is_missing(self, location: str) -> bool:
         return self._inner.is_missing(location)

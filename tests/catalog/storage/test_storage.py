@@ -10,6 +10,7 @@ import pytest
 from tests.catalog.storage.conftest import s3_storage
 
 from frazil.catalog.storage import LocalProfile, S3AccessKey, S3Profile, Status, Storage, open_storage, probe
+from frazil.catalog.storage.base import WALK_BATCH
 from frazil.catalog.storage.probe import require_passed
 from frazil.core.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from frazil.devstack.ports import free_port
@@ -94,6 +95,35 @@ async def test_deleting_more_than_one_request_holds(storage: Storage) -> None:
     for location in locations[::100]:
         with pytest.raises(NotFound):
             await storage.read(location)
+
+
+async def walked(storage: Storage, location: str) -> list[str]:
+    return sorted([found async for batch in storage.walk(location) for found in batch])
+
+
+async def test_walking_finds_everything_below_and_nothing_beside(storage: Storage) -> None:
+    below = [f"{storage.base}/t1/{name}" for name in ("a", "data/p=1%2F2/b b", "data/é#?/c", "t1/d")]
+    beside = [f"{storage.base}/{name}" for name in ("t10/a", "t", "t1.bak/a", "other/t1/a")]
+    await asyncio.gather(*(storage.write_new(location, b"x") for location in below + beside))
+    assert await walked(storage, f"{storage.base}/t1") == sorted(below)
+    assert await walked(storage, f"{storage.base}/t1/data") == sorted(below[1:3])
+    assert await walked(storage, f"{storage.base}/never-was") == []
+    for outside in (storage.base, f"{storage.base}x", f"{storage.base}/../x"):
+        with pytest.raises(InvalidInput):
+            await walked(storage, outside)
+
+
+async def test_what_is_walked_can_be_deleted_on_the_way(storage: Storage) -> None:
+    locations = [f"{storage.base}/t/{n % 7}/{n}" for n in range(2100)]
+    for start in range(0, len(locations), 100):
+        await asyncio.gather(*(storage.write_new(x, b"") for x in locations[start : start + 100]))
+    sizes = []
+    async for batch in storage.walk(f"{storage.base}/t"):
+        sizes.append(len(batch))
+        assert await storage.delete(batch) == []
+    assert sum(sizes) == len(locations)
+    assert max(sizes) <= WALK_BATCH
+    assert await walked(storage, f"{storage.base}/t") == []
 
 
 async def test_the_probe_passes_and_leaves_nothing(storage: Storage) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 READ_LIMIT = 512 * 1024 * 1024
+WALK_BATCH = 1000
 
 
 class Storage(Protocol):

@@ -10,16 +10,17 @@ name too (creation and first fsync share the journal); new directories are fsync
 """
 
 # Every commit passes here, and a Path costs more than the call it wraps.
-# ruff: noqa: PTH102, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123
+# ruff: noqa: PTH102, PTH106, PTH108, PTH110, PTH112, PTH114, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
 
-from frazil.catalog.storage.base import READ_LIMIT
+from frazil.catalog.storage.base import READ_LIMIT, WALK_BATCH
 from frazil.catalog.storage.locations import local_path, owned_file
 from frazil.catalog.storage.profiles import LocalProfile
 from frazil.catalog.storage.threads import WorkerThreads
@@ -56,6 +57,13 @@ class LocalStorage:
 
     async def delete(self, locations: Sequence[str]) -> list[tuple[str, str]]:
         return await _DISK.run(lambda: self._delete(locations))
+
+    async def walk(self, location: str) -> AsyncIterator[list[str]]:
+        folder = self._path(location)
+        await _DISK.run(lambda: self._without_links(folder))
+        found = _files_below(folder)
+        while batch := await _DISK.run(lambda: list(islice(found, WALK_BATCH))):
+            yield batch
 
     def is_missing(self, location: str) -> bool:
         # Asked at each load: the file is named by the catalog's own row, so nothing needs checking.
@@ -106,6 +114,27 @@ class LocalStorage:
             except OSError:
                 return
             folder = os.path.dirname(folder)
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """Whatever is not a directory; a link is named like a file and never followed."""
+    if os.path.islink(folder):
+        raise InvalidInput(f"location: file://{folder} is a symbolic link")
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        yield f"file://{entry.path}"
+        except (FileNotFoundError, NotADirectoryError):
+            # Never written to, or emptied and removed since it was seen.
+            continue
+        except OSError as error:
+            raise _failure("list", folder, error) from None
 
 
 def _read(path: str, limit: int) -> bytes:

@@ -8,7 +8,7 @@ a static key comes from a provider function, which no variable overrides.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError
 from obstore.store import S3Store
 
-from frazil.catalog.storage.base import READ_LIMIT
+from frazil.catalog.storage.base import READ_LIMIT, WALK_BATCH
 from frazil.catalog.storage.credentials import Credential, S3AccessKey
 from frazil.catalog.storage.locations import owned_file
 from frazil.catalog.storage.profiles import S3Profile
@@ -97,6 +97,15 @@ class S3Storage:
             bad = await self._delete_bulk(names[start : start + _BULK])
             failed += [(keys[key], why) for key, why in bad]
         return failed
+
+    async def walk(self, location: str) -> AsyncIterator[list[str]]:
+        key = self._key(location)
+        try:
+            # obstore lists whole path segments: `t1` does not find `t10`.
+            async for found in obstore.list(self._store, key, chunk_size=WALK_BATCH):
+                yield [f"{self._bucket_url}{entry['path']}" for entry in found]
+        except _FAILURES as error:
+            raise self._failure("list", key, error) from None
 
     def is_missing(self, location: str) -> bool:
         return False
