@@ -50,7 +50,7 @@ class Write:
     chosen: bool
     metadata_location: str
     metadata: bytes
-    #: False when the metadata file is there already (register).
+    #: False when the metadata file is there already (register), and for generic tables, which have none.
     new_file: bool = True
     #: The id of the row, if there is none yet.
     new_id: str = field(default_factory=_new_id)
@@ -211,6 +211,7 @@ async def _insert(connection: Connection, write: Write, now: int) -> None:
         location=write.location,
         metadata_location=write.metadata_location,
         metadata=write.metadata,
+        format=write.after["format"] if write.kind == "generic-table" else None,
     )
     await tabulars.insert(connection, new, now)
 
@@ -219,7 +220,9 @@ async def _refuse_overlap(connection: Connection, write: Write) -> None:
     warehouse = write.place.warehouse
     above = ancestors(write.location, warehouse.storage.base)
     await tabulars.refuse_overlap(connection, warehouse.warehouse_id, write.location, above, write.tabular_id)
-    if not write.new_file:
+    generic = write.kind == "generic-table"
+    await purges.refuse_doomed(connection, warehouse.warehouse_id, write.location, above, generic=generic)
+    if not generic and not write.new_file:
         location = write.after["location"].rstrip("/")
         await purges.refuse_purged(connection, warehouse.warehouse_id, location, write.metadata_location)
 

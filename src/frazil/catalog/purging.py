@@ -1,15 +1,16 @@
-"""Deletes the files of purged tables, in the background, until every one is gone."""
+"""Deletes the files of purged tables and generic tables, in the background, until every one is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 
 from frazil.catalog.service import Catalog, now_ms
-from frazil.catalog.storage import purge_files
+from frazil.catalog.storage import PurgeReport, purge_files, purge_location
 from frazil.catalog.store import idempotency, purges
 from frazil.core.errors import FrazilError
 
@@ -18,6 +19,17 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS = 5.0
 _RENEW_SECONDS = purges.LEASE_MS / 3000
 _MAX_WAIT_MS = 3_600_000
+
+
+@dataclass
+class _Lease:
+    """Until when a purge is ours; moved ahead while the work goes on."""
+
+    until: int
+
+    def holds(self) -> bool:
+        """With time to spare for one batch: who lost the lease must not delete what another put there."""
+        return now_ms() + purges.LEASE_MS // 3 < self.until
 
 
 class Janitor:
@@ -48,36 +60,34 @@ class Janitor:
     async def _work_off(self) -> None:
         database = self._catalog.database
         while (purge := await purges.next_due(database, now_ms())) is not None:
-            lease = await purges.claim(database, purge, now_ms())
-            if lease is not None:
-                await self._purge(purge, lease)
+            until = await purges.claim(database, purge, now_ms())
+            if until is not None:
+                await self._purge(purge, _Lease(until))
         self._catalog.metrics.purges_waiting.set(await purges.waiting(database))
 
-    async def _purge(self, purge: purges.Purge, lease: int) -> None:
+    async def _purge(self, purge: purges.Purge, lease: _Lease) -> None:
         database = self._catalog.database
-        work = asyncio.create_task(self._delete_files(purge))
+        work = asyncio.create_task(self._delete_files(purge, lease))
         try:
             while not (await asyncio.wait([work], timeout=_RENEW_SECONDS))[0]:
-                renewed = await purges.renew(database, purge.purge_id, lease, now_ms())
+                renewed = await purges.renew(database, purge.purge_id, lease.until, now_ms())
                 if renewed is None:
                     return
-                lease = renewed
+                lease.until = renewed
             error = work.result()
         finally:
             work.cancel()
         if error is None:
-            await purges.finish(database, purge.purge_id, lease)
+            await purges.finish(database, purge.purge_id, lease.until)
             return
         wait = min(1000 * 2**purge.attempts, _MAX_WAIT_MS)
         _log.warning("purge of %s will be tried again in %d s: %s", purge.name, wait // 1000, error)
-        await purges.postpone(database, purge.purge_id, lease, error, now_ms() + wait)
+        await purges.postpone(database, purge.purge_id, lease.until, error, now_ms() + wait)
 
-    async def _delete_files(self, purge: purges.Purge) -> str | None:
+    async def _delete_files(self, purge: purges.Purge, lease: _Lease) -> str | None:
         """None when done, else what went wrong."""
         try:
-            warehouse = await self._catalog.warehouses.get(purge.warehouse_id)
-            metadata = msgspec.json.decode(purge.metadata)
-            report = await purge_files(warehouse.storage, metadata, purge.metadata_location)
+            report = await self._report(purge, lease)
         except FrazilError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 (the next line says why)
@@ -92,3 +102,10 @@ class Janitor:
             return f"{report.failed} files could not be deleted, the first {location}: {reason}"
         _log.info("purged %s: %d files", purge.name, report.deleted)
         return None
+
+    async def _report(self, purge: purges.Purge, lease: _Lease) -> PurgeReport:
+        warehouse = await self._catalog.warehouses.get(purge.warehouse_id)
+        if purge.kind == "generic-table":
+            return await purge_location(warehouse.storage, purge.location, lease.holds)
+        metadata = msgspec.json.decode(purge.metadata)
+        return await purge_files(warehouse.storage, metadata, purge.metadata_location)

@@ -11,7 +11,17 @@ from pathlib import Path
 import msgspec
 
 from frazil import __version__
-from frazil.catalog.api import commits, config, management, namespaces, operations, reports, tables, views
+from frazil.catalog.api import (
+    commits,
+    config,
+    generic,
+    management,
+    namespaces,
+    operations,
+    reports,
+    tables,
+    views,
+)
 from frazil.catalog.api.config import DEFAULT_PROJECT
 from frazil.catalog.db import Database, connect, migrate, schema_state
 from frazil.catalog.http import Endpoint, HttpApp, json_bytes, openapi_document
@@ -28,7 +38,7 @@ from frazil.core.names import check_name, name_key
 
 def endpoints() -> list[Endpoint]:
     """Every endpoint of the server."""
-    modules = (config, namespaces, tables, commits, views, reports, management, operations)
+    modules = (config, namespaces, tables, commits, views, reports, generic, management, operations)
     return [endpoint for module in modules for endpoint in module.routes.endpoints]
 
 

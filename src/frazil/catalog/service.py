@@ -18,16 +18,28 @@ from frazil.catalog.secrets import SecretBox
 from frazil.catalog.settings import ServerSettings
 from frazil.catalog.store import tabulars
 from frazil.catalog.warehouses import Warehouse, Warehouses, checked_id
-from frazil.core.errors import CommitStateUnknown, NoSuchTable, NoSuchView, NoSuchWarehouse
+from frazil.core.errors import (
+    CommitStateUnknown,
+    NoSuchGenericTable,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    NotFound,
+)
 from frazil.core.names import check_name, name_key, namespace_key, show
 
 Key = tuple[str, str, str]
 _log = logging.getLogger(__name__)
+_NO_SUCH: dict[tabulars.Kind, type[NotFound]] = {
+    "table": NoSuchTable,
+    "view": NoSuchView,
+    "generic-table": NoSuchGenericTable,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table or view that exists, with its current document."""
+    """A table, view or generic table that exists, with its current document."""
 
     tabular_id: str
     namespace_id: str
@@ -94,7 +106,7 @@ class Catalog:
     async def load(
         self, prefix: str, levels: tuple[str, ...], name: str, kind: tabulars.Kind
     ) -> tuple[Warehouse, Loaded]:
-        """The table or view of that name, or NoSuchTable / NoSuchView."""
+        """The tabular of that name and kind; NoSuchTable, NoSuchView or NoSuchGenericTable."""
         place = await self.find(prefix, levels, name)
         if place.found is None or place.found.kind != kind:
             raise no_such(kind, levels, name)
@@ -140,11 +152,10 @@ class Catalog:
             _log.warning("background work failed", exc_info=task.exception())
 
 
-def no_such(kind: tabulars.Kind, levels: tuple[str, ...], name: str) -> NoSuchTable | NoSuchView:
-    check_name(name, f"{kind} name")
-    if kind == "table":
-        return NoSuchTable(f"Table does not exist: {show(levels, name)}")
-    return NoSuchView(f"View does not exist: {show(levels, name)}")
+def no_such(kind: tabulars.Kind, levels: tuple[str, ...], name: str) -> NotFound:
+    what = tabulars.label(kind)
+    check_name(name, f"{what.lower()} name")
+    return _NO_SUCH[kind](f"{what} does not exist: {show(levels, name)}")
 
 
 def now_ms() -> int:

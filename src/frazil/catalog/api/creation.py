@@ -1,4 +1,4 @@
-"""Where new tables and views go and how they come to be."""
+"""Where new tables, views and generic tables go and how they come to be."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 async def free_place(catalog: Catalog, request: Request, name: str, kind: tabulars.Kind) -> Place:
     """The place of a name that must still be free, in a namespace that must exist."""
     levels = split_levels(request.params["namespace"], "namespace")
-    place = await catalog.find(request.params["prefix"], levels, check_name(name, "name"))
+    place = await catalog.find(request.params["prefix"], levels, checked_name(name, "name", kind))
     if place.namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(levels)}")
     if place.found is not None:
@@ -30,11 +30,29 @@ async def free_place(catalog: Catalog, request: Request, name: str, kind: tabula
     return place
 
 
-async def location_for(catalog: Catalog, place: Place, requested: str | None) -> tuple[str, bool]:
-    """The location of a new table or view, and whether it was chosen rather than made unique by us."""
+def checked_name(name: str, field: str, kind: tabulars.Kind) -> str:
+    """Lakekeeper has an error type of its own for names of generic tables, and refuses a plus in them."""
+    if kind != "generic-table":
+        return check_name(name, field)
+    try:
+        check_name(name, field)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, kind="InvalidName") from None
+    if "+" in name:
+        raise InvalidInput(
+            f"{field} {name!r} contains '+', which URLs confuse with a space; choose a name without",
+            kind="InvalidName",
+        )
+    return name
+
+
+async def location_for(
+    catalog: Catalog, place: Place, requested: str | None, field: str = "location"
+) -> tuple[str, bool]:
+    """The location of a new tabular, and whether it was chosen rather than made unique by us."""
     warehouse = place.warehouse
     if requested is not None:
-        warehouse.checked_location(requested)
+        warehouse.checked_location(requested, field)
         return requested.rstrip("/"), True
     namespace = await namespaces.get(catalog.database, warehouse.warehouse_id, place.levels)
     new_id = uuid.uuid4()

@@ -1,4 +1,4 @@
-"""Dropping tables and views."""
+"""Dropping tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from frazil.core.names import show, split_levels
 
 
 async def drop(
-    catalog: Catalog, request: Request, name: str, kind: tabulars.Kind, *, purge: bool
+    catalog: Catalog,
+    request: Request,
+    name: str,
+    kind: tabulars.Kind,
+    *,
+    purge: bool,
+    at_once: bool = False,
 ) -> Response:
-    """Remove the row and, in the same transaction, note that the files are to be purged."""
+    """Remove the row and, in the same transaction, note that the files are to be purged.
+
+    `at_once` purges without the delay that the warehouse's delete profile asks for.
+    """
     levels = split_levels(request.params["namespace"], "namespace")
 
     async def run(mark: Mark | None) -> Response:
         for attempt in range(MAX_ATTEMPTS):
             warehouse, found = await catalog.load(request.params["prefix"], levels, name, kind)
-            if purge:
+            if purge and kind == "table":
                 _refuse_without_gc(found, show(levels, name))
-            if await _delete(catalog, warehouse, found, (levels, name), mark, purge=purge):
+            due = now_ms() + (0 if at_once else warehouse.purge_delay_ms)
+            if await _delete(catalog, warehouse, found, (levels, name), mark, due if purge else None):
                 if purge:
                     catalog.purge_requested.set()
                 return no_content()
@@ -40,8 +50,7 @@ async def _delete(
     found: Loaded,
     identifier: tuple[tuple[str, ...], str],
     mark: Mark | None,
-    *,
-    purge: bool,
+    purge_due: int | None,
 ) -> bool:
     """False when the table changed since it was read: what is purged must be its last version."""
     document = found.document
@@ -49,11 +58,11 @@ async def _delete(
     async with catalog.database.transaction() as connection:
         if not await tabulars.delete(connection, source, document.revision):
             return False
-        if purge:
-            due = now_ms() + warehouse.purge_delay_ms
-            await purges.request(
-                connection, warehouse.warehouse_id, show(*identifier), document, now_ms(), due
+        if purge_due is not None:
+            new = purges.NewPurge(
+                warehouse.warehouse_id, show(*identifier), found.kind, found.location, document
             )
+            await purges.request(connection, new, now_ms(), purge_due)
         if mark is not None:
             await mark.record(connection, 204, now_ms())
     return True

@@ -1,4 +1,4 @@
-"""Listing tables and views."""
+"""Listing tables, views and generic tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ async def list_tabulars(catalog: Catalog, request: Request, kind: tabulars.Kind)
     levels = split_levels(request.params["namespace"], "namespace")
     page = request.query(Page)
     namespace = await namespaces.get(catalog.database, warehouse.warehouse_id, levels)
-    found = await tabulars.list_names(catalog.database, namespace.namespace_id, kind, page.after, page.limit)
-    identifiers = [{"namespace": namespace.levels, "name": name} for _, name in found]
-    token = next_token([key for key, _ in found], page.limit)
+    found = await tabulars.list_kind(catalog.database, namespace.namespace_id, kind, page.after, page.limit)
+    identifiers = [_identifier(namespace.levels, entry) for entry in found]
+    token = next_token([entry.key for entry in found], page.limit)
     return json_response({"identifiers": identifiers, "next-page-token": token})
+
+
+def _identifier(levels: tuple[str, ...], entry: tabulars.Listed) -> dict[str, object]:
+    identifier: dict[str, object] = {"namespace": levels, "name": entry.name}
+    if entry.format is not None:
+        identifier |= {"format": entry.format, "id": entry.tabular_id}
+    return identifier

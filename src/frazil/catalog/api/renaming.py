@@ -1,9 +1,10 @@
-"""Renaming tables and views."""
+"""Renaming tables, views and generic tables."""
 
 from __future__ import annotations
 
 from frazil.catalog import wire
 from frazil.catalog.api import idempotent
+from frazil.catalog.api.creation import checked_name
 from frazil.catalog.db import ForeignKeyViolation, UniqueViolation
 from frazil.catalog.http import Request, Response, no_content
 from frazil.catalog.service import Catalog, no_such, now_ms
@@ -20,7 +21,7 @@ async def rename(catalog: Catalog, request: Request, kind: tabulars.Kind) -> Res
     source_levels = check_levels(body.source.namespace, "source.namespace")
     target_levels = check_levels(body.destination.namespace, "destination.namespace")
     source_name = check_name(body.source.name, "source.name")
-    target_name = check_name(body.destination.name, "destination.name")
+    target_name = checked_name(body.destination.name, "destination.name", kind)
 
     async def run(mark: Mark | None) -> Response:
         _, found = await catalog.load(prefix, source_levels, source_name, kind)
@@ -29,7 +30,7 @@ async def rename(catalog: Catalog, request: Request, kind: tabulars.Kind) -> Res
             raise _no_namespace(target_levels)
         names = f"{show(source_levels, source_name)} to {show(target_levels, target_name)}"
         if target.found is not None and target.found.tabular_id != found.tabular_id:
-            raise AlreadyExists(f"Cannot rename {names}. {target.found.kind.capitalize()} already exists")
+            raise AlreadyExists(f"Cannot rename {names}. {tabulars.label(target.found.kind)} already exists")
         source = (found.tabular_id, found.namespace_id, source_name)
         try:
             async with catalog.database.transaction() as connection:

@@ -41,6 +41,7 @@ _TAGS = {
     "Tables": "Create, register, load, drop, rename.",
     "Commits": "Changes of tables, each checked against the state that it replaces.",
     "Views": "Create, register, load, replace, drop, rename.",
+    "Generic tables": "Tables of any format in Lakekeeper's wire format; a warehouse is given by id or name.",
     "Management": "Server, projects and warehouses.",
     "Operations": "Health, metrics and this description.",
 }

@@ -23,7 +23,7 @@ from frazil.catalog.storage.profiles import (
     parse_profile,
     profile_document,
 )
-from frazil.catalog.storage.purge import PurgeReport, purge_files
+from frazil.catalog.storage.purge import PurgeReport, purge_files, purge_location
 from frazil.catalog.storage.reachable import Batch, Phase, Skipped, reachable_files
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "probe",
     "profile_document",
     "purge_files",
+    "purge_location",
     "reachable_files",
     "require_passed",
     "table_location",

@@ -1,8 +1,8 @@
-"""Delete everything that a dropped table's metadata reaches, and nothing else."""
+"""Delete the files of a dropped table and no other: what its metadata reaches, or all below a location."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from frazil.catalog.storage.base import Storage
 from frazil.catalog.storage.reachable import Phase, Skipped, reachable_files
 
 _SAMPLE = 100
+_MAX_WALKS = 5
 
 
 @dataclass
@@ -27,6 +28,11 @@ class PurgeReport:
         """Whether nothing is left to do; what was skipped will never be done."""
         return self.failed == 0
 
+    def count(self, tried: int, failures: list[tuple[str, str]]) -> None:
+        self.deleted += tried - len(failures)
+        self.failed += len(failures)
+        self.failures += failures[: _SAMPLE - len(self.failures)]
+
 
 async def purge_files(
     storage: Storage, metadata: Mapping[str, Any], metadata_location: str | None = None
@@ -41,10 +47,29 @@ async def purge_files(
         if batch.phase is not phase and report.failed:
             break
         phase = batch.phase
-        failures = await storage.delete(batch.locations)
-        report.deleted += len(batch.locations) - len(failures)
-        report.failed += len(failures)
+        report.count(len(batch.locations), await storage.delete(batch.locations))
         report.skipped += len(batch.skipped)
-        report.failures += failures[: _SAMPLE - len(report.failures)]
         report.skips += batch.skipped[: _SAMPLE - len(report.skips)]
+    return report
+
+
+async def purge_location(storage: Storage, location: str, allowed: Callable[[], bool]) -> PurgeReport:
+    """Delete every file below `location`, until a walk finds none.
+
+    The location must be kept free for the whole time: `allowed` is asked before each batch, and the first
+    no ends the purge as not complete. Whoever still has keys for the location may add files meanwhile;
+    after a few walks that is left for another run.
+    """
+    report = PurgeReport()
+    for _ in range(_MAX_WALKS):
+        found: list[str] = []
+        async for batch in storage.walk(location):
+            if not allowed():
+                report.count(1, [(location, "the purge was taken over by another process")])
+                return report
+            report.count(len(batch), await storage.delete(batch))
+            found = batch
+        if not found or report.failed:
+            return report
+    report.count(1, [(found[0], "files are still being found here, as if somebody were writing")])
     return report

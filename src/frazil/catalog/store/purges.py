@@ -1,13 +1,15 @@
-"""Purges: tables that are gone from the catalog and whose files are still to be deleted."""
+"""Purges: tables and generic tables that are gone and whose files are still to be deleted."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.catalog.db import Connection, Database
 from frazil.catalog.documents import Document
 from frazil.catalog.store.packing import pack, unpack
+from frazil.catalog.store.tabulars import Kind, touches
 from frazil.core.errors import Conflict
 
 #: A purge that shows no progress for so long is taken up by whoever comes by.
@@ -19,33 +21,65 @@ class Purge:
     purge_id: str
     warehouse_id: str
     name: str
+    kind: Kind
+    location: str
     metadata_location: str
     metadata: bytes
     attempts: int
     not_before: int
 
 
-async def request(
-    connection: Connection,
-    warehouse_id: str,
-    name: str,
-    document: Document,
-    now_ms: int,
-    not_before: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class NewPurge:
+    """What is to be deleted: all below `location`, or of a table what its last document reaches."""
+
+    warehouse_id: str
+    name: str
+    kind: Kind
+    location: str
+    document: Document
+
+
+async def request(connection: Connection, new: NewPurge, now_ms: int, not_before: int) -> None:
     """Part of the transaction that deletes the table's row."""
     await connection.execute(
-        "INSERT INTO purge "
-        "(purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at) "
-        "VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO purge (purge_id, warehouse_id, name, kind, location, metadata_location, metadata, "
+        "not_before, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         str(uuid.uuid4()),
-        warehouse_id,
-        name,
-        document.metadata_location,
-        pack(document.raw),
+        new.warehouse_id,
+        new.name,
+        new.kind,
+        new.location,
+        new.document.metadata_location,
+        pack(new.document.raw if new.kind == "table" else b""),
         not_before,
         now_ms,
     )
+
+
+async def refuse_doomed(
+    connection: Connection, warehouse_id: str, location: str, ancestors: Sequence[str], *, generic: bool
+) -> None:
+    """No tabular may come to lie where a purge still has everything to delete.
+
+    A table's purge knows its files by name and no new table writes under those names; but a generic table
+    may be made of the very files that are there, so it also keeps away from tables that are purged.
+    Asked after the check for overlaps, in its transaction, as `refuse_purged`.
+    """
+    touching, places = touches(location, ancestors, 3)
+    row = await connection.fetchrow(
+        "SELECT name FROM purge WHERE warehouse_id = $1 AND (kind = 'generic-table' OR $2 = 1) "  # noqa: S608 (only $n)
+        f"AND {touching} LIMIT 1",
+        warehouse_id,
+        int(generic),
+        *places,
+    )
+    if row is not None:
+        raise Conflict(
+            f"{row[0]} was dropped with purge and its files at, above or below {location} are still to be "
+            "deleted; choose another location or try again later",
+            kind="LocationAlreadyTaken",
+        )
 
 
 async def refuse_purged(
@@ -58,7 +92,7 @@ async def refuse_purged(
     """
     folder = metadata_location.rpartition("/")[0]
     rows = await connection.fetch(
-        "SELECT name, metadata_location FROM purge WHERE warehouse_id = $1", warehouse_id
+        "SELECT name, metadata_location FROM purge WHERE warehouse_id = $1 AND kind = 'table'", warehouse_id
     )
     for row in rows:
         name, doomed = str(row[0]), str(row[1])
@@ -71,11 +105,13 @@ async def refuse_purged(
 
 async def next_due(connection: Connection, now_ms: int) -> Purge | None:
     row = await connection.fetchrow(
-        "SELECT purge_id, warehouse_id, name, metadata_location, metadata, attempts, not_before FROM purge "
-        "WHERE not_before <= $1 ORDER BY not_before LIMIT 1",
+        "SELECT purge_id, warehouse_id, name, kind, location, metadata_location, metadata, attempts, "
+        "not_before FROM purge WHERE not_before <= $1 ORDER BY not_before LIMIT 1",
         now_ms,
     )
-    return Purge(row[0], row[1], row[2], row[3], unpack(row[4]), row[5], row[6]) if row else None
+    if row is None:
+        return None
+    return Purge(row[0], row[1], row[2], row[3], row[4], row[5], unpack(row[6]), row[7], row[8])
 
 
 async def claim(database: Database, purge: Purge, now_ms: int) -> int | None:

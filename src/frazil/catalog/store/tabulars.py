@@ -1,4 +1,7 @@
-"""Tables and views in the database. The row's `revision` is what a commit compares and raises."""
+"""Tables, views and generic tables in the database.
+
+The row's `revision` is what a commit compares and raises.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from frazil.catalog.store.packing import pack, unpack
 from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace
 from frazil.core.names import name_key, show
 
-Kind = Literal["table", "view"]
+Kind = Literal["table", "view", "generic-table"]
+_LABELS: dict[Kind, str] = {"table": "Table", "view": "View", "generic-table": "Generic table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,18 @@ class NewTabular:
     location: str
     metadata_location: str
     metadata: bytes
+    #: Only of generic tables.
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list says about a tabular; pages follow the key."""
+
+    key: str
+    name: str
+    tabular_id: str
+    format: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +104,27 @@ async def document(connection: Connection, tabular_id: str) -> tuple[int, str, b
     return (row[0], row[1], unpack(row[2])) if row else None
 
 
-async def list_names(
+async def list_kind(
     connection: Connection, namespace_id: str, kind: Kind, after: str, limit: int
-) -> list[tuple[str, str]]:
-    """Key and name in key order."""
+) -> list[Listed]:
+    """The tabulars of a namespace in key order."""
     rows = await connection.fetch(
-        "SELECT name_key, name FROM tabular WHERE namespace_id = $1 AND kind = $2 AND name_key > $3 "
-        "ORDER BY name_key LIMIT $4",
+        "SELECT name_key, name, tabular_id, format FROM tabular "
+        "WHERE namespace_id = $1 AND kind = $2 AND name_key > $3 ORDER BY name_key LIMIT $4",
         namespace_id,
         kind,
         after,
         limit,
     )
-    return [(row[0], row[1]) for row in rows]
+    return [Listed(row[0], row[1], row[2], row[3]) for row in rows]
 
 
 async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
     try:
         await connection.execute(
             "INSERT INTO tabular (tabular_id, warehouse_id, namespace_id, kind, name, name_key, location, "
-            "metadata_location, metadata, created_at, updated_at) "
-            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)",
+            "metadata_location, metadata, format, created_at, updated_at) "
+            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)",
             new.tabular_id,
             new.warehouse_id,
             new.namespace_id,
@@ -118,6 +134,7 @@ async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
             new.location,
             new.metadata_location,
             pack(new.metadata),
+            new.format,
             now_ms,
         )
     except UniqueViolation as error:
@@ -195,28 +212,39 @@ async def refuse_overlap(
     connection: Connection, warehouse_id: str, location: str, ancestors: Sequence[str], tabular_id: str
 ) -> None:
     """No tabular may lie at, above or below the location of another one."""
-    here_or_above = (location, *ancestors)
-    places = ", ".join(f"${index}" for index in range(5, 5 + len(here_or_above)))
+    touching, places = touches(location, ancestors, 3)
     row = await connection.fetchrow(
-        "SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 "  # noqa: S608 ($5, $6, …)
-        f"AND ((location >= $3 AND location < $4) OR location IN ({places})) LIMIT 1",
+        f"SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 AND {touching} LIMIT 1",  # noqa: S608 (only $n)
         warehouse_id,
         tabular_id,
-        location + "/",
-        location + "0",  # "0" follows "/" in ASCII: the range holds everything below the location.
-        *here_or_above,
+        *places,
     )
     if row is not None:
         raise location_taken(location)
 
 
+def touches(location: str, ancestors: Sequence[str], first: int) -> tuple[str, tuple[str, ...]]:
+    """A condition on the column `location` (at, above or below the given one) and its parameters."""
+    here_or_above = (location, *ancestors)
+    places = ", ".join(f"${index}" for index in range(first + 2, first + 2 + len(here_or_above)))
+    condition = f"((location >= ${first} AND location < ${first + 1}) OR location IN ({places}))"
+    # "0" follows "/" in ASCII: the range holds everything below the location.
+    return condition, (location + "/", location + "0", *here_or_above)
+
+
+def label(kind: Kind) -> str:
+    """How messages call it, at the beginning of a sentence."""
+    return _LABELS[kind]
+
+
 def already_exists(levels: Sequence[str], name: str, existing: Kind, wanted: Kind) -> AlreadyExists:
-    what = existing.capitalize() + ("" if existing == wanted else " with same name")
-    return AlreadyExists(f"{what} already exists: {show(levels, name)}")
+    what = label(existing) + ("" if existing == wanted else " with same name")
+    kind = "GenericTableAlreadyExists" if wanted == "generic-table" else None
+    return AlreadyExists(f"{what} already exists: {show(levels, name)}", kind=kind)
 
 
 def location_taken(location: str) -> Conflict:
     return Conflict(
-        f"another table or view lies at, above or below {location}; choose another location",
+        f"another table, view or generic table lies at, above or below {location}; choose another location",
         kind="LocationAlreadyTaken",
     )

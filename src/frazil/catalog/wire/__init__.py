@@ -51,6 +51,15 @@ from frazil.catalog.wire.decoding import (
     parse_object,
     validate,
 )
+from frazil.catalog.wire.generic import (
+    FORMAT_PATTERN,
+    CreateGenericTableRequest,
+    GenericTableData,
+    GenericTableIdentifier,
+    ListGenericTablesResponse,
+    LoadGenericTableResponse,
+    Verbatim,
+)
 from frazil.catalog.wire.model import (
     BlobMetadata,
     EncryptedKey,
@@ -113,6 +122,7 @@ from frazil.catalog.wire.responses import (
 )
 
 __all__ = [
+    "FORMAT_PATTERN",
     "MAX_DEPTH",
     "AddEncryptionKey",
     "AddPartitionSpec",
@@ -136,6 +146,7 @@ __all__ = [
     "CommitTableResponse",
     "CommitTransactionRequest",
     "CommitViewRequest",
+    "CreateGenericTableRequest",
     "CreateNamespaceRequest",
     "CreateNamespaceResponse",
     "CreateTableRequest",
@@ -143,14 +154,18 @@ __all__ = [
     "EnableRowLineage",
     "EncryptedKey",
     "ErrorModel",
+    "GenericTableData",
+    "GenericTableIdentifier",
     "GetNamespaceResponse",
     "IcebergErrorResponse",
     "Int32",
     "Int64",
+    "ListGenericTablesResponse",
     "ListNamespacesResponse",
     "ListTablesResponse",
     "ListType",
     "LoadCredentialsResponse",
+    "LoadGenericTableResponse",
     "LoadTableResult",
     "LoadViewResult",
     "MapType",
@@ -202,6 +217,7 @@ __all__ = [
     "UpdateNamespacePropertiesRequest",
     "UpdateNamespacePropertiesResponse",
     "UpgradeFormatVersion",
+    "Verbatim",
     "ViewHistoryEntry",
     "ViewMetadata",
     "ViewUpdate",
