@@ -173,7 +173,7 @@ async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, st
         # Rows are always locked in the same order, so that two transactions cannot wait for each other.
         for write in sorted(writes, key=_row_order):
             if write.chosen:
-                await _refuse_overlap(connection, write)
+                await refuse_overlap(connection, write)
             await _swap_one(connection, write, now)
         if mark is not None:
             # A repeated request is answered with the state of this very tabular, not of its name.
@@ -216,7 +216,8 @@ async def _insert(connection: Connection, write: Write, now: int) -> None:
     await tabulars.insert(connection, new, now)
 
 
-async def _refuse_overlap(connection: Connection, write: Write) -> None:
+async def refuse_overlap(connection: Connection, write: Write) -> None:
+    """No table may lie at, above or below another one, or one that is being purged."""
     warehouse = write.place.warehouse
     above = ancestors(write.location, warehouse.storage.base)
     await tabulars.refuse_overlap(connection, warehouse.warehouse_id, write.location, above, write.tabular_id)

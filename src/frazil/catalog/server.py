@@ -14,6 +14,7 @@ from frazil import __version__
 from frazil.catalog.api import (
     commits,
     config,
+    credentials,
     generic,
     management,
     namespaces,
@@ -38,7 +39,18 @@ from frazil.core.names import check_name, name_key
 
 def endpoints() -> list[Endpoint]:
     """Every endpoint of the server."""
-    modules = (config, namespaces, tables, commits, views, reports, generic, management, operations)
+    modules = (
+        config,
+        namespaces,
+        tables,
+        credentials,
+        commits,
+        views,
+        reports,
+        generic,
+        management,
+        operations,
+    )
     return [endpoint for module in modules for endpoint in module.routes.endpoints]
 
 

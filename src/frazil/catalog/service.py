@@ -17,6 +17,7 @@ from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.secrets import SecretBox
 from frazil.catalog.settings import ServerSettings
 from frazil.catalog.store import tabulars
+from frazil.catalog.vending import VendedCache
 from frazil.catalog.warehouses import Warehouse, Warehouses, checked_id
 from frazil.core.errors import (
     CommitStateUnknown,
@@ -75,6 +76,7 @@ class Catalog:
         self.metrics = metrics
         self.warehouses = Warehouses(database, secrets)
         self.documents = DocumentCache(settings.metadata_cache_mb * 1024 * 1024)
+        self.vended = VendedCache()
         self.purge_requested = asyncio.Event()
         #: What `/v1/config` and `/openapi.json` answer; set once the endpoints are known.
         self.endpoints: list[str] = []
@@ -143,6 +145,7 @@ class Catalog:
     async def close(self) -> None:
         if self._background:
             await asyncio.wait(self._background, timeout=10)
+        await self.vended.close()
         await self.warehouses.close()
         await self.database.close()
 

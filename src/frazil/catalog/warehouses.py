@@ -10,6 +10,7 @@ from frazil.catalog.db import Database, Row
 from frazil.catalog.http.message import json_bytes
 from frazil.catalog.secrets import SecretBox
 from frazil.catalog.storage import Profile, Storage, inside, open_storage, parse_credential, parse_profile
+from frazil.catalog.vending import Vendor, open_vendor
 from frazil.core.errors import InvalidInput, NoSuchWarehouse, NotFound
 from frazil.core.names import is_uuid
 
@@ -24,6 +25,8 @@ class Warehouse:
     version: int
     profile: Profile
     storage: Storage
+    #: None: credentials are not vended here, whatever a request asks for.
+    vendor: Vendor | None
     allowed_format_versions: frozenset[int]
     default_format_version: int
     #: How long the files of a purged table stay (`delete-profile: soft`).
@@ -66,6 +69,8 @@ class Warehouses:
     async def close(self) -> None:
         for warehouse in self._open.values():
             await warehouse.storage.close()
+            if warehouse.vendor is not None:
+                await warehouse.vendor.close()
         self._open.clear()
 
     async def _use(self, row: Row) -> Warehouse:
@@ -99,6 +104,7 @@ def open_warehouse(row: Row, secrets: SecretBox) -> Warehouse:
         version=row["version"],
         profile=profile,
         storage=storage,
+        vendor=open_vendor(profile, credential),
         allowed_format_versions=allowed,
         default_format_version=row["default_format_version"] or (2 if 2 in allowed else max(allowed)),
         purge_delay_ms=1000 * msgspec.json.decode(row["delete_profile"]).get("expiration-seconds", 0),

@@ -9,13 +9,14 @@ import msgspec
 
 from frazil.catalog import wire
 from frazil.catalog.api import idempotent
-from frazil.catalog.api.answers import matches, table_answer, table_etag
-from frazil.catalog.api.creation import create, free_place, landed, location_for, requested_format_version
+from frazil.catalog.api.answers import matches, staged_answer, table_answer, table_etag
+from frazil.catalog.api.creation import free_place, landed, location_for, requested_format_version
+from frazil.catalog.api.delegation import HEADERS, Delegated, delegate, refresh_endpoint
 from frazil.catalog.api.dropping import drop
 from frazil.catalog.api.listing import list_tabulars
 from frazil.catalog.api.paging import Page
 from frazil.catalog.api.renaming import rename
-from frazil.catalog.commits import Write
+from frazil.catalog.commits import Write, refuse_overlap, write_of
 from frazil.catalog.http import Request, Response, Routes, no_content
 from frazil.catalog.metadata import encode, new_table_metadata, parse_table_metadata
 from frazil.catalog.service import Catalog, now_ms
@@ -25,8 +26,6 @@ from frazil.core.errors import InvalidInput, NoSuchNamespace, NotFound
 from frazil.core.names import check_name, show, split_levels
 
 routes = Routes("/catalog/v1", tag="Tables")
-
-_DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class LoadQuery(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ async def list_tables(catalog: Catalog, request: Request) -> Response:
     "POST",
     "/{prefix}/namespaces/{namespace}/tables",
     body=wire.CreateTableRequest,
-    headers=(_DELEGATION, idempotent.HEADER),
+    headers=(*HEADERS, idempotent.HEADER),
     answer=wire.LoadTableResult,
     errors=(400, 404, 409, 422, 500, 503),
 )
@@ -69,21 +68,26 @@ async def create_table(catalog: Catalog, request: Request) -> Response:
             format_version=requested_format_version(place, properties),
             now_ms=now_ms(),
         )
+        write = write_of(place, "table", metadata, chosen=chosen)
         if body.stage_create:
-            return _staged(place.warehouse.table_config, encode(metadata))
-        document = await create(catalog, place, "table", metadata, chosen=chosen, mark=mark)
-        return table_answer(request, place.warehouse, document)
+            if chosen:
+                # The answer may hold credentials, so a location that is taken is not left to the commit.
+                await refuse_overlap(catalog.database, write)
+            return staged_answer(write.metadata, await _delegated(catalog, request, write, staged=True))
+        # Before the table is there: a credential that is refused must leave nothing behind.
+        delegated = await _delegated(catalog, request, write)
+        return table_answer(place.warehouse, await landed(catalog, write, mark), delegated)
 
     if body.stage_create:
         return await run(None)
-    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i, body.name))
 
 
 @routes.add(
     "POST",
     "/{prefix}/namespaces/{namespace}/register",
     body=wire.RegisterTableRequest,
-    headers=(_DELEGATION, idempotent.HEADER),
+    headers=(*HEADERS, idempotent.HEADER),
     answer=wire.LoadTableResult,
     errors=(400, 404, 409, 422, 500, 503),
 )
@@ -109,17 +113,17 @@ async def register_table(catalog: Catalog, request: Request) -> Response:
         write = Write(
             place, "table", metadata, location, True, body.metadata_location, encoded, new_file=False
         )
-        document = await landed(catalog, write, mark)
-        return table_answer(request, place.warehouse, document)
+        delegated = await _delegated(catalog, request, write)
+        return table_answer(place.warehouse, await landed(catalog, write, mark), delegated)
 
-    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i))
+    return await idempotent.once(catalog, request, run, lambda i: _again(catalog, request, i, body.name))
 
 
 @routes.add(
     "GET",
     "/{prefix}/namespaces/{namespace}/tables/{table}",
     query=LoadQuery,
-    headers=(_DELEGATION, "If-None-Match"),
+    headers=(*HEADERS, "If-None-Match"),
     answer=wire.LoadTableResult,
     errors=(304, 400, 404),
 )
@@ -163,9 +167,21 @@ async def rename_table(catalog: Catalog, request: Request) -> Response:
     return await rename(catalog, request, "table")
 
 
-async def _again(catalog: Catalog, request: Request, tabular_id: str) -> Response:
+async def _again(catalog: Catalog, request: Request, tabular_id: str, name: str) -> Response:
+    """The answer to a request that is repeated, with a credential of now: none was ever stored."""
     warehouse, document = await catalog.load_again(request.params["prefix"], tabular_id)
-    return table_answer(request, warehouse, document)
+    location = warehouse.checked_location(document.parsed["location"])
+    levels = split_levels(request.params["namespace"], "namespace")
+    endpoint = refresh_endpoint(warehouse.warehouse_id, levels, name)
+    delegated = await delegate(catalog, request, warehouse, tabular_id, location, endpoint)
+    return table_answer(warehouse, document, delegated)
+
+
+async def _delegated(catalog: Catalog, request: Request, write: Write, *, staged: bool = False) -> Delegated:
+    place = write.place
+    endpoint = refresh_endpoint(place.warehouse.warehouse_id, place.levels, place.name)
+    tabular_id = None if staged else write.tabular_id
+    return await delegate(catalog, request, place.warehouse, tabular_id, write.location, endpoint)
 
 
 async def _load(catalog: Catalog, request: Request, name: str) -> Response:
@@ -175,12 +191,9 @@ async def _load(catalog: Catalog, request: Request, name: str) -> Response:
     if warehouse.storage.is_missing(found.document.metadata_location):
         # The wording is that of Iceberg's own catalogs.
         raise NotFound(f"Failed to open input stream for file: {found.document.metadata_location}")
-    etag = table_etag(request, warehouse, found.document, snapshots)
+    endpoint = refresh_endpoint(warehouse.warehouse_id, levels, name)
+    delegated = await delegate(catalog, request, warehouse, found.tabular_id, found.location, endpoint)
+    etag = table_etag(warehouse, found.document, delegated.variant, snapshots)
     if matches(request.header("if-none-match"), etag):
         return Response(304, headers=[(b"etag", etag.encode())])
-    return table_answer(request, warehouse, found.document, snapshots)
-
-
-def _staged(config: bytes, metadata: bytes) -> Response:
-    """A staged table has no metadata file yet."""
-    return Response(200, b"".join((b'{"metadata":', metadata, b',"config":', config, b"}")))
+    return table_answer(warehouse, found.document, delegated, snapshots)
