@@ -124,6 +124,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 _HEADER_SCHEMAS: dict[str, dict[str, Any]] = {
     "Idempotency-Key": {"type": "string", "format": "uuid"},
     "If-None-Match": {"type": "string"},
+    "X-Frazil-Access": {"type": "string", "enum": ["read", "read-write"]},
     "X-Iceberg-Access-Delegation": {"type": "string"},
     "x-project-id": {"type": "string"},
 }
