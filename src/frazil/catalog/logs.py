@@ -14,6 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from frazil.catalog.http.message import Response
     from frazil.catalog.http.routing import Endpoint
+    from frazil.catalog.identity import Principal
 
 _encode = msgspec.json.Encoder().encode
 _GATHER_SECONDS = 0.05
@@ -55,7 +56,13 @@ class RequestLog:
         self._second_text = ""
 
     def request(
-        self, request_id: str, scope: Any, endpoint: Endpoint | None, response: Response, seconds: float
+        self,
+        request_id: str,
+        scope: Any,
+        endpoint: Endpoint | None,
+        response: Response,
+        seconds: float,
+        principal: Principal,
     ) -> None:
         if not self._enabled:
             return
@@ -68,6 +75,7 @@ class RequestLog:
                 # The path only: a query string may carry what does not belong in a log.
                 "path": scope["raw_path"].decode("ascii", "replace"),
                 "operation": endpoint.name if endpoint else None,
+                "principal": principal.id,
                 "status": response.status,
                 "ms": round(seconds * 1000, 3),
             }

@@ -11,7 +11,9 @@ import stat
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from frazil.core.errors import InvalidConfig
 
@@ -28,6 +30,7 @@ class SecretBox:
         if len(key) != KEY_BYTES:
             raise InvalidConfig(f"the secret key must have {KEY_BYTES} bytes, this one has {len(key)}")
         self._cipher = AESGCM(key)
+        self._key = key
         self._fingerprint = hmac.new(key, b"frazil key fingerprint", hashlib.sha256).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -36,6 +39,10 @@ class SecretBox:
     def fingerprint(self) -> str:
         """Says which key this is without saying anything about it."""
         return self._fingerprint
+
+    def derived(self, purpose: bytes) -> bytes:
+        """Another key, for another purpose, that says nothing about this one."""
+        return HKDF(hashes.SHA256(), KEY_BYTES, salt=None, info=_LABEL + purpose).derive(self._key)
 
     def seal(self, plaintext: bytes, context: bytes) -> bytes:
         """version | nonce | ciphertext and tag."""

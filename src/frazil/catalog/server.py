@@ -18,14 +18,16 @@ from frazil.catalog.api import (
     generic,
     management,
     namespaces,
+    oauth,
     operations,
     reports,
     tables,
     views,
 )
 from frazil.catalog.api.config import DEFAULT_PROJECT
-from frazil.catalog.db import Database, connect, migrate, schema_state
+from frazil.catalog.db import Database, bring_up_to_date, connect
 from frazil.catalog.http import Endpoint, HttpApp, json_bytes, openapi_document
+from frazil.catalog.identity.opening import open_guard
 from frazil.catalog.logs import RequestLog
 from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.purging import Janitor
@@ -48,6 +50,7 @@ def endpoints() -> list[Endpoint]:
         views,
         reports,
         generic,
+        oauth,
         management,
         operations,
     )
@@ -70,32 +73,41 @@ async def running_catalog(settings: ServerSettings) -> AsyncIterator[HttpApp]:
     catalog = Catalog(settings, database, secrets, metrics)
     try:
         await prepare(database, settings, secrets)
+        guard = catalog.guard = await open_guard(settings, database, secrets)
         every = endpoints()
         catalog.endpoints = _advertised(every)
-        catalog.openapi = json_bytes(openapi_document(every, title="frazil", version=__version__))
         log = RequestLog(settings.access_log)
-        janitor = asyncio.create_task(Janitor(catalog).run())
+        _describe(catalog, every)
+        tasks = [asyncio.create_task(Janitor(catalog).run()), asyncio.create_task(_watch(catalog, every))]
         try:
-            yield HttpApp(every, state=catalog, log=log, metrics=metrics, hosts=settings.known_hosts)
+            yield HttpApp(
+                every, state=catalog, log=log, metrics=metrics, hosts=settings.known_hosts, guard=guard
+            )
         finally:
             log.flush()
-            janitor.cancel()
-            with suppress(asyncio.CancelledError):
-                await janitor
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await guard.close()
     finally:
         await catalog.close()
 
 
+async def _watch(catalog: Catalog, every: list[Endpoint]) -> None:
+    """Authentication may come on while the server runs."""
+    await catalog.guard.watch()
+    _describe(catalog, every)
+
+
+def _describe(catalog: Catalog, every: list[Endpoint]) -> None:
+    document = openapi_document(every, title="frazil", version=__version__, authenticated=catalog.guard.on)
+    catalog.openapi = json_bytes(document)
+
+
 async def prepare(database: Database, settings: ServerSettings, secrets: SecretBox) -> None:
     """Bring the schema up to date and make sure that the first rows are there."""
-    state = await schema_state(database)
-    if state.pending < 0 or state.current == 0 or database.dialect == "sqlite":
-        await migrate(database)
-    elif state.pending:
-        raise InvalidConfig(
-            f"the database has schema version {state.current}, this frazil needs {state.newest}: "
-            "run `frazil migrate`"
-        )
+    await bring_up_to_date(database)
     await _first_rows(database, settings, secrets)
 
 

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from frazil.catalog.db import Database
 from frazil.catalog.documents import Document, DocumentCache
+from frazil.catalog.identity import Guard
 from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.secrets import SecretBox
 from frazil.catalog.settings import ServerSettings
@@ -78,6 +79,8 @@ class Catalog:
         self.documents = DocumentCache(settings.metadata_cache_mb * 1024 * 1024)
         self.vended = VendedCache()
         self.purge_requested = asyncio.Event()
+        #: Who is asking; set once the schema is there.
+        self.guard: Guard
         #: What `/v1/config` and `/openapi.json` answer; set once the endpoints are known.
         self.endpoints: list[str] = []
         self.openapi = b""

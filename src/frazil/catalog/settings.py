@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from frazil.catalog.db.connect import masked
+from frazil.core.addresses import is_loopback
 from frazil.core.errors import InvalidConfig
 from frazil.core.settings import setting
 
 _HOME = Path("~/.frazil")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{32,}=*")
+_MOST_CLOCK_SKEW = 300
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -41,6 +45,28 @@ class ServerSettings:
         mask=_hidden,
         flag=False,
     )
+    insecure: bool = setting(False, "Listen on other addresses than loopback without authentication.")
+    bootstrap_token: str | None = setting(
+        None,
+        "A bearer token that is always accepted, for scripts (at least 32 letters, digits or ._~+/-).",
+        mask=_hidden,
+        flag=False,
+    )
+    openid_provider_uri: str | None = setting(
+        None,
+        "Issuer of an OpenID provider whose tokens are accepted; several: name=URI, separated by commas.",
+    )
+    openid_audience: str | None = setting(
+        None, "Audiences, separated by commas, of which a token must name one; without it, any is accepted."
+    )
+    openid_additional_issuers: str | None = setting(
+        None,
+        "Other issuers that the provider's tokens may name, separated by commas (name=issuer for others).",
+    )
+    openid_subject_claim: str = setting(
+        "oid,sub", "The claims that may say who the caller is: the first one counts."
+    )
+    clock_skew_seconds: int = setting(60, "How far the clocks of those who issue tokens may be off.")
     local_paths: str | None = setting(
         None,
         "Directories, separated by colons, that local warehouses may be made in; without it, the data "
@@ -60,12 +86,19 @@ class ServerSettings:
             raise InvalidConfig(f"log-level {self.log_level!r} is not one of {', '.join(_LOG_LEVELS)}")
         if self.metadata_cache_mb < 1:
             raise InvalidConfig("metadata-cache-mb must be at least 1")
+        if not 0 <= self.clock_skew_seconds <= _MOST_CLOCK_SKEW:
+            raise InvalidConfig(f"clock-skew-seconds must be between 0 and {_MOST_CLOCK_SKEW}")
+        if self.bootstrap_token is not None and not _TOKEN.fullmatch(self.bootstrap_token):
+            raise InvalidConfig(
+                "bootstrap-token must have at least 32 characters, letters, digits or ._~+/-; make one with: "
+                "openssl rand -hex 32"
+            )
         if self.encryption_key is not None and not _is_key(self.encryption_key):
             raise InvalidConfig("encryption-key must be 64 hex digits; make one with: openssl rand -hex 32")
 
     def allows_local(self, path: str) -> bool:
         """Whether a local warehouse may be made at `path`, an absolute path without links."""
-        if self.local_paths is None and self.host in _LOOPBACK:
+        if self.local_paths is None and self.on_loopback:
             return True
         roots = [*(self.local_paths or "").split(":"), str(self.data_dir)]
         return any(root and f"{path}/".startswith(f"{os.path.realpath(root)}/") for root in roots)
@@ -73,10 +106,15 @@ class ServerSettings:
     @property
     def known_hosts(self) -> frozenset[str] | None:
         """The names by which a server on loopback may be called; None: any."""
-        if self.host not in _LOOPBACK:
+        if not self.on_loopback:
             return None
         proxy = urlsplit(self.base_uri).hostname if self.base_uri else None
-        return frozenset({*_LOOPBACK, "[::1]", *([proxy] if proxy else [])})
+        return frozenset({*_LOOPBACK, "[::1]", self.host, *([proxy] if proxy else [])})
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
 
     @property
     def database(self) -> str:

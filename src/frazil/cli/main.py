@@ -7,6 +7,7 @@ import sys
 import click
 
 from frazil import __version__
+from frazil.cli.client import client
 from frazil.cli.demo import demo
 from frazil.cli.migrate import migrate
 from frazil.cli.serve import serve
@@ -24,6 +25,7 @@ def cli() -> None:
 
 cli.add_command(serve)
 cli.add_command(migrate)
+cli.add_command(client)
 cli.add_command(demo)
 
 

@@ -108,9 +108,13 @@ class NoSuchGenericTable(NotFound):
 
 
 class Unauthenticated(FrazilError):
-    """No token, or one that proves nothing."""
+    """No token, or one that proves nothing; `code` is the error code of RFC 6750, if there was a token."""
 
     kind = "NotAuthorizedException"
+
+    def __init__(self, message: str, *, kind: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, kind=kind)
+        self.code = code
 
 
 class NotAllowed(FrazilError):

@@ -26,7 +26,7 @@ def setting(default: Any, about: str, *, mask: Callable[[str], str] | None = Non
 
     A setting that is a secret as a whole has no `flag`: command lines are public.
     """
-    return field(default=default, metadata={"about": about, "mask": mask, "flag": flag})
+    return field(default=default, repr=mask is None, metadata={"about": about, "mask": mask, "flag": flag})
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def _mark(request: Request) -> Mark | None:
     if not is_uuid(key):
         raise InvalidInput(f"{HEADER} {key[:80]!r} is not a UUID")
     path = f"{request.path}?{request.query_string}"
-    return Mark(checked_id(request.params["prefix"]), key.lower(), digest(request.method, path, request.body))
+    same = digest(request.principal.id, request.method, path, request.body)
+    return Mark(checked_id(request.params["prefix"]), key.lower(), same)
 
 
 def answer_text(value: object) -> str:

@@ -31,13 +31,13 @@ SwaggerUIBundle({
 _ASSETS = frozenset({"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"})
 
 
-@routes.add("GET", "/health", errors=())
+@routes.add("GET", "/health", errors=(), public=True)
 async def health(_catalog: Catalog, _request: Request) -> Response:
     """Liveness: the process answers."""
     return json_response({"status": "ok"})
 
 
-@routes.add("GET", "/health/ready", errors=(503,))
+@routes.add("GET", "/health/ready", errors=(503,), public=True)
 async def health_ready(catalog: Catalog, _request: Request) -> Response:
     """Readiness: the database answers too."""
     try:
@@ -53,19 +53,19 @@ async def metrics(catalog: Catalog, _request: Request) -> Response:
     return Response(200, catalog.metrics.render(), media_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-@routes.add("GET", "/openapi.json", errors=())
+@routes.add("GET", "/openapi.json", errors=(), public=True)
 async def openapi(catalog: Catalog, _request: Request) -> Response:
     """The OpenAPI document of this server."""
     return Response(200, catalog.openapi)
 
 
-@routes.add("GET", "/docs", errors=())
+@routes.add("GET", "/docs", errors=(), public=True)
 async def docs(_catalog: Catalog, _request: Request) -> Response:
     """An interactive page of the API."""
     return Response(200, _PAGE.encode(), media_type=b"text/html; charset=utf-8")
 
 
-@routes.add("GET", "/docs/{asset}", errors=(404,))
+@routes.add("GET", "/docs/{asset}", errors=(404,), public=True)
 async def docs_asset(_catalog: Catalog, request: Request) -> Response:
     """Script and style of the interactive page."""
     name = request.params["asset"]

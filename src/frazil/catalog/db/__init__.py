@@ -9,7 +9,7 @@ from frazil.catalog.db.base import (
     UniqueViolation,
 )
 from frazil.catalog.db.connect import connect
-from frazil.catalog.db.migrate import migrate, migrations, schema_state
+from frazil.catalog.db.migrate import bring_up_to_date, migrate, migrations, schema_state
 
 __all__ = [
     "Connection",
@@ -18,6 +18,7 @@ __all__ = [
     "OutcomeUnknown",
     "Row",
     "UniqueViolation",
+    "bring_up_to_date",
     "connect",
     "migrate",
     "migrations",

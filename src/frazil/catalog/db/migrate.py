@@ -61,6 +61,18 @@ async def schema_state(database: Database) -> SchemaState:
     return SchemaState(current, migrations()[-1].version)
 
 
+async def bring_up_to_date(database: Database) -> None:
+    """Migrate what nobody else depends on; a PostgreSQL database in use waits for `frazil migrate`."""
+    state = await schema_state(database)
+    if state.pending < 0 or state.current == 0 or database.dialect == "sqlite":
+        await migrate(database)
+    elif state.pending:
+        raise InvalidConfig(
+            f"the database has schema version {state.current}, this frazil needs {state.newest}: "
+            "run `frazil migrate`"
+        )
+
+
 async def migrate(database: Database) -> list[Migration]:
     """Bring the database to the newest version; the migrations that were applied."""
     await database.run_script(

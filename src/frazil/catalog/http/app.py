@@ -8,10 +8,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from frazil.catalog.http.bodies import BodyReader, Disconnected, Receive
+from frazil.catalog.http.bodies import (
+    MAX_BODY_BYTES,
+    MAX_PUBLIC_BODY_BYTES,
+    BodyReader,
+    Disconnected,
+    Receive,
+)
 from frazil.catalog.http.errors import error_body, error_response
 from frazil.catalog.http.message import Request, Response
 from frazil.catalog.http.routing import Endpoint, Router
+from frazil.catalog.identity import ANONYMOUS, Guard
 from frazil.catalog.logs import RequestLog
 from frazil.catalog.metrics import RequestMetrics
 from frazil.core.errors import FrazilError, NotAllowed
@@ -37,11 +44,16 @@ class HttpApp:
         log: RequestLog,
         metrics: RequestMetrics,
         hosts: frozenset[str] | None = None,
+        guard: Guard | None = None,
     ) -> None:
-        """`hosts` are the names that callers may know this server by; None: any."""
+        """`hosts` are the names that callers may know this server by; None: any.
+
+        Without a `guard` nobody is asked who they are.
+        """
         self._router = Router(endpoints)
         self._bodies = BodyReader()
         self._hosts = hosts
+        self._guard = guard
         self._state = state
         self._log = log
         self._metrics = metrics
@@ -53,13 +65,14 @@ class HttpApp:
         method: str = scope["method"]
         request_id = _request_id(scope["headers"])
         endpoint: Endpoint | None = None
+        request: Request | None = None
         try:
             endpoints, params = self._router.find(scope["raw_path"])
             endpoint = endpoints.get(method)
             if endpoint is None:
                 response = _no_endpoint(method, scope["raw_path"], endpoints)
             else:
-                request = await self._request(scope, receive, params, request_id)
+                request = await self._request(scope, receive, endpoint, params, request_id)
                 response = await endpoint.handler(self._state, request)
         except Disconnected:
             return
@@ -72,22 +85,29 @@ class HttpApp:
         await _send(send, method, response, request_id)
         elapsed = time.perf_counter() - started
         self._metrics.observe(endpoint, response.status, elapsed)
-        self._log.request(request_id, scope, endpoint, response, elapsed)
+        principal = request.principal if request is not None else ANONYMOUS
+        self._log.request(request_id, scope, endpoint, response, elapsed, principal)
 
     async def _request(
-        self, scope: Scope, receive: Receive, params: dict[str, str], request_id: str
+        self, scope: Scope, receive: Receive, endpoint: Endpoint, params: dict[str, str], request_id: str
     ) -> Request:
         method: str = scope["method"]
         headers = dict(scope["headers"])
         if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
             # A page whose name was pointed at this machine (DNS rebinding) is of the same origin.
             raise NotAllowed("the Host header names another server; set --base-uri if this is a proxy's")
+        principal = ANONYMOUS
+        if self._guard is not None and self._guard.on and not endpoint.public:
+            principal = await self._guard.principal(scope["headers"], request_id)
         body = b""
         if method not in ("GET", "HEAD"):
             _refuse_other_sites(headers)
-            body = await self._bodies.read(receive)
+            body = await self._bodies.read(
+                receive, MAX_PUBLIC_BODY_BYTES if endpoint.public else MAX_BODY_BYTES
+            )
         query: bytes = scope["query_string"]
-        return Request(method, scope["path"], params, headers, query, body, request_id, scope["scheme"])
+        path, scheme = scope["path"], scope["scheme"]
+        return Request(method, path, params, headers, query, body, request_id, scheme, principal)
 
 
 def _host_name(host: bytes) -> str:

@@ -11,6 +11,8 @@ from frazil.core.errors import InvalidInput, PayloadTooLarge, Unavailable
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
+#: What is read of somebody who has not said who they are.
+MAX_PUBLIC_BODY_BYTES = 64 * 1024
 #: What all requests together may hold in memory before they are whole.
 _MAX_UNFINISHED_BYTES = 128 * 1024 * 1024
 _READ_SECONDS = 60.0
@@ -26,23 +28,23 @@ class BodyReader:
     def __init__(self) -> None:
         self._unfinished = 0
 
-    async def read(self, receive: Receive) -> bytes:
+    async def read(self, receive: Receive, most: int = MAX_BODY_BYTES) -> bytes:
         """The whole body, or PayloadTooLarge, Unavailable, InvalidInput (too slow), Disconnected."""
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
         first: bytes = message.get("body", b"")
         if not message.get("more_body"):
-            if len(first) > MAX_BODY_BYTES:
-                raise _too_large()
+            if len(first) > most:
+                raise _too_large(most)
             return first
         try:
             async with asyncio.timeout(_READ_SECONDS):
-                return await self._rest(first, receive)
+                return await self._rest(first, receive, most)
         except TimeoutError:
             raise InvalidInput(f"the body did not arrive within {_READ_SECONDS:g} s") from None
 
-    async def _rest(self, first: bytes, receive: Receive) -> bytes:
+    async def _rest(self, first: bytes, receive: Receive, most: int) -> bytes:
         chunks = [first]
         size = len(first)
         self._unfinished += size
@@ -55,8 +57,8 @@ class BodyReader:
                 chunks.append(chunk)
                 size += len(chunk)
                 self._unfinished += len(chunk)
-                if size > MAX_BODY_BYTES:
-                    raise _too_large()
+                if size > most:
+                    raise _too_large(most)
                 if self._unfinished > _MAX_UNFINISHED_BYTES:
                     raise Unavailable("too many large requests are being received; try again")
                 if not message.get("more_body"):
@@ -65,5 +67,5 @@ class BodyReader:
             self._unfinished -= size
 
 
-def _too_large() -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+def _too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body is larger than {most} bytes")

@@ -38,6 +38,15 @@ def error_body(status: int, kind: str, message: str) -> bytes:
 
 def error_response(error: errors.FrazilError) -> Response:
     status = status_of(error)
-    # 503 is only ever sent when nothing was done, so trying again is safe.
-    headers = [(b"retry-after", b"1")] if status == 503 else None
+    headers = None
+    if status == 503:
+        # Only ever sent when nothing was done, so trying again is safe.
+        headers = [(b"retry-after", b"1")]
+    elif isinstance(error, errors.Unauthenticated):
+        headers = [(b"www-authenticate", _challenge(error.code))]
     return Response(status, error_body(status, error.kind, error.message), headers=headers)
+
+
+def _challenge(code: str | None) -> bytes:
+    """RFC 6750: a caller that sent no token is told no error code."""
+    return b'Bearer realm="frazil"' + (f', error="{code}"'.encode() if code else b"")

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from frazil.catalog import wire
 from frazil.catalog.http.routing import Endpoint
 
 _REF = "#/components/schemas/{name}"
@@ -18,6 +17,7 @@ _REASONS = {
     204: "Done, no content",
     304: "Not modified",
     400: "The request cannot be meant; the message names the field",
+    401: "The server does not know who is asking",
     403: "Understood and refused",
     404: "No such thing",
     406: "Not offered by this server",
@@ -35,7 +35,21 @@ An Iceberg REST catalog and, under `/management/v1`, the management API in Lakek
 `{prefix}` is the id of a warehouse: ask `GET /catalog/v1/config?warehouse=<name>` for it. Levels of a nested
 `{namespace}` are joined by `%1F`. Errors are `{"error": {"message", "type", "code"}}` throughout.
 """
+_FORM = "application/x-www-form-urlencoded"
+_SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+    "client": {
+        "type": "oauth2",
+        "flows": {
+            "clientCredentials": {
+                "tokenUrl": "/catalog/v1/oauth/tokens",
+                "scopes": {"catalog": "Everything that the client may do."},
+            }
+        },
+    },
+}
 _TAGS = {
+    "Authentication": "Access tokens for clients that the server itself knows.",
     "Configuration": "How a client finds its warehouse.",
     "Namespaces": "Nested up to 32 levels; names keep their case and compare without it.",
     "Tables": "Create, register, load, drop, rename.",
@@ -47,14 +61,16 @@ _TAGS = {
 }
 
 
-def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str) -> dict[str, Any]:
-    """An OpenAPI 3.1 document of all endpoints."""
+def openapi_document(
+    endpoints: Sequence[Endpoint], *, title: str, version: str, authenticated: bool = False
+) -> dict[str, Any]:
+    """An OpenAPI 3.1 document of all endpoints; `authenticated`: all but the public ones want a token."""
     types = _types(endpoints)
     refs, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema_of = dict(zip(map(id, types), refs, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        operation = _operation(endpoint, schema_of)
+        operation = _operation(endpoint, schema_of, authenticated and not endpoint.public)
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -69,28 +85,30 @@ def openapi_document(endpoints: Sequence[Endpoint], *, title: str, version: str)
             for tag in dict.fromkeys(endpoint.tag for endpoint in endpoints)
         ],
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": _SECURITY},
     }
 
 
 def _types(endpoints: Sequence[Endpoint]) -> list[Any]:
-    found: dict[int, Any] = {id(wire.IcebergErrorResponse): wire.IcebergErrorResponse}
+    found: dict[int, Any] = {}
     for endpoint in endpoints:
-        for kind in (endpoint.body, endpoint.answer):
+        for kind in (endpoint.error, endpoint.body, endpoint.form, endpoint.answer):
             if kind is not None:
                 found[id(kind)] = kind
     return list(found.values())
 
 
-def _operation(endpoint: Endpoint, schema_of: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _operation(
+    endpoint: Endpoint, schema_of: dict[int, dict[str, Any]], authenticated: bool
+) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": _REASONS[endpoint.status]}
     if endpoint.answer is not None:
         answer["content"] = {"application/json": {"schema": schema_of[id(endpoint.answer)]}}
-    error = {"content": {"application/json": {"schema": schema_of[id(wire.IcebergErrorResponse)]}}}
+    error = {"content": {"application/json": {"schema": schema_of[id(endpoint.error)]}}}
     if endpoint.method == "HEAD":
         error = {}
     responses = {str(endpoint.status): answer}
-    for status in endpoint.errors:
+    for status in (*((401,) if authenticated else ()), *endpoint.errors):
         responses[str(status)] = {"description": _REASONS[status], **({} if status == 304 else error)}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
@@ -100,9 +118,12 @@ def _operation(endpoint: Endpoint, schema_of: dict[int, dict[str, Any]]) -> dict
         "parameters": _parameters(endpoint),
         "responses": responses,
     }
-    if endpoint.body is not None:
-        schema = schema_of[id(endpoint.body)]
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    for kind, media_type in ((endpoint.body, "application/json"), (endpoint.form, _FORM)):
+        if kind is not None:
+            content = {media_type: {"schema": schema_of[id(kind)]}}
+            operation["requestBody"] = {"required": True, "content": content}
+    if authenticated:
+        operation["security"] = [{name: []} for name in _SECURITY]
     return operation
 
 

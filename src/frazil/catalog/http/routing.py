@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from frazil.catalog import wire
 from frazil.catalog.http.message import Request, Response
 from frazil.core.errors import InvalidInput
 
@@ -28,6 +29,12 @@ class Endpoint:
     status: int = 200
     #: The statuses, beside `status`, that a caller must be ready for.
     errors: tuple[int, ...] = (400, 404)
+    #: Answers anybody, also where authentication is on.
+    public: bool = False
+    #: The body is a form of these fields instead of JSON.
+    form: Any = None
+    #: The shape of its errors, where that is not the REST spec's.
+    error: Any = wire.IcebergErrorResponse
 
     @property
     def name(self) -> str:

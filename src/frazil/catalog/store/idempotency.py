@@ -55,8 +55,10 @@ async def forget_old(database: Database, now_ms: int) -> int:
     return await database.execute("DELETE FROM idempotency WHERE created_at < $1", now_ms - _KEPT_MS)
 
 
-def digest(method: str, path: str, body: bytes) -> str:
-    return hashlib.blake2b(b"\n".join((method.encode(), path.encode(), body)), digest_size=16).hexdigest()
+def digest(caller: str, method: str, path: str, body: bytes) -> str:
+    """What makes two requests the same; somebody else's request never is."""
+    parts = (caller.encode(), method.encode(), path.encode(), body)
+    return hashlib.blake2b(b"\n".join(parts), digest_size=16).hexdigest()
 
 
 def is_rival(error: UniqueViolation) -> bool:

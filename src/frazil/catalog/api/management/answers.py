@@ -33,6 +33,8 @@ class ServerInfo(Body, frozen=True, kw_only=True):
     azure_system_identities_enabled: bool
     gcp_system_identities_enabled: bool
     queues: list[str]
+    #: The ways to prove who one is; none: everybody is anonymous. Lakekeeper has no such field.
+    authentication: list[str]
     license_status: LicenseStatus
 
 

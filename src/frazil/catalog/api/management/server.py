@@ -9,6 +9,7 @@ from frazil.catalog.api.management.bodies import BootstrapRequest
 from frazil.catalog.api.management.routing import routes, timestamp
 from frazil.catalog.api.management.specs import system_identities_enabled
 from frazil.catalog.http import Request, Response, json_response, no_content
+from frazil.catalog.identity import ANONYMOUS
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.store import projects
 from frazil.core.errors import InvalidInput
@@ -44,19 +45,22 @@ async def info(catalog: Catalog, _request: Request) -> Response:
             azure_system_identities_enabled=False,
             gcp_system_identities_enabled=False,
             queues=["tabular_purge"],
+            authentication=catalog.guard.ways,
             license_status=LicenseStatus(valid=True, license_type="Apache-2.0"),
         )
     )
 
 
 @routes.add("GET", "/whoami", answer=WhoamiResponse, errors=())
-async def whoami(_catalog: Catalog, _request: Request) -> Response:
-    """Who the caller is: everybody is anonymous, and may do everything, while there is no authentication."""
+async def whoami(_catalog: Catalog, request: Request) -> Response:
+    """Who the caller is; everybody is anonymous while there is no authentication. All may do everything."""
+    principal = request.principal
     return json_response(
         WhoamiResponse(
-            id="anonymous",
-            name="anonymous",
-            user_type="human",
+            id="anonymous" if principal == ANONYMOUS else principal.id,
+            name=principal.name,
+            email=principal.email,
+            user_type=principal.user_type,
             created_at=timestamp(0),
             last_updated_with="create-endpoint",
             is_instance_admin=True,
