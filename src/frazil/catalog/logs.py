@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from frazil.catalog.identity import ANONYMOUS, Principal
+
 if TYPE_CHECKING:
     from frazil.catalog.http.message import Response
     from frazil.catalog.http.routing import Endpoint
-    from frazil.catalog.identity import Principal
 
 _encode = msgspec.json.Encoder().encode
 _GATHER_SECONDS = 0.05
@@ -75,7 +76,7 @@ class RequestLog:
                 # The path only: a query string may carry what does not belong in a log.
                 "path": scope["raw_path"].decode("ascii", "replace"),
                 "operation": endpoint.name if endpoint else None,
-                "principal": principal.id,
+                "principal": None if principal is ANONYMOUS else principal.id,
                 "status": response.status,
                 "ms": round(seconds * 1000, 3),
             }

@@ -23,6 +23,7 @@ frazil {version} is ready.
   API page               {url}/docs
   Health, metrics        {url}/health  {url}/metrics
   Data                   {database}
+  Authentication         {authentication}
 
   Spark (iceberg-spark-runtime-4.1_2.13:1.12.0)
     spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
@@ -36,6 +37,8 @@ frazil {version} is ready.
 
 Press Ctrl-C to stop.
 """
+
+_NONE = "none; after `frazil client create NAME`, only with a token"
 
 
 @click.command()
@@ -77,7 +80,7 @@ async def _serve(settings: ServerSettings, listener: socket.socket) -> None:
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            _announce(settings, listener)
+            _announce(settings, listener, app.authentication)
 
     async with running_catalog(settings) as app:
         config = uvicorn.Config(
@@ -95,13 +98,19 @@ async def _serve(settings: ServerSettings, listener: socket.socket) -> None:
         await Server(config).serve(sockets=[listener])
 
 
-def _announce(settings: ServerSettings, listener: socket.socket) -> None:
+def _announce(settings: ServerSettings, listener: socket.socket, authentication: list[str]) -> None:
     """Say where to connect, now that connections are accepted."""
     host, port = listener.getsockname()[:2]
     url = settings.base_uri or f"http://{f'[{host}]' if ':' in host else host}:{port}"
     database = masked(settings.database)
     click.echo(
-        _READY.format(version=__version__, url=url, warehouse=settings.default_warehouse, database=database)
+        _READY.format(
+            version=__version__,
+            url=url,
+            warehouse=settings.default_warehouse,
+            database=database,
+            authentication=", ".join(authentication) or _NONE,
+        )
     )
 
 

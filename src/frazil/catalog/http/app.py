@@ -58,6 +58,11 @@ class HttpApp:
         self._log = log
         self._metrics = metrics
 
+    @property
+    def authentication(self) -> list[str]:
+        """The ways to prove who one is; none: nobody is asked."""
+        return self._guard.ways if self._guard is not None else []
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return

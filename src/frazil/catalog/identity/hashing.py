@@ -32,8 +32,7 @@ def new_secret() -> str:
 def hashed(secret: str) -> str:
     """`scrypt$n$r$p$salt$hash`: the parameters stay with the hash, so that they can be raised later."""
     salt = secrets.token_bytes(_SALT_BYTES)
-    digest = _scrypt(secret, salt, _N, _R, _P)
-    return f"scrypt${_N}${_R}${_P}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+    return _written(salt, _scrypt(secret, salt, _N, _R, _P))
 
 
 def matches(secret: str, stored: str) -> bool:
@@ -44,6 +43,10 @@ def matches(secret: str, stored: str) -> bool:
     n, r, p = (int(number) for number in found.groups()[:3])
     digest = _scrypt(secret, base64.b64decode(found[4]), n, r, p)
     return hmac.compare_digest(digest, base64.b64decode(found[5]))
+
+
+def _written(salt: bytes, digest: bytes) -> str:
+    return f"scrypt${_N}${_R}${_P}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
 def _scrypt(secret: str, salt: bytes, n: int, r: int, p: int) -> bytes:
@@ -64,8 +67,8 @@ class SecretChecker:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_RUNNING, thread_name_prefix="client-secret")
         self._pending = 0
-        #: What an unknown client's secret is compared with: a guess at names costs what one at secrets does.
-        self._nobody = hashed(secrets.token_urlsafe(32))
+        #: What an unknown client's secret is compared with: to guess a name costs what guessing a secret does.
+        self._nobody = _written(secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_HASH_BYTES))
 
     async def matches(self, secret: str, stored: str | None) -> bool:
         """`stored` is None for a client that does not exist; the answer is then always no."""
