@@ -54,6 +54,7 @@ class Seeds:
                 if catalog.create_table(levels, name).status == 200:
                     catalog.commit(levels, name, add_snapshot(1), set_ref(1))
             catalog.create_view(levels, "v1")
+            self._create_generic(levels, "g1")
         if not self.spare_location:
             created = catalog.create_table(NS, "spare").ok()
             catalog.send("DELETE", catalog.table_path(NS, "spare")).ok(204)
@@ -66,7 +67,8 @@ class Seeds:
         real = {
             "prefix": [self.catalog.prefix],
             "namespace": ["\x1f".join(NS), "\x1f".join(DEEP)],
-            "table": ["t1", "T2"],
+            "table": ["g1", "G1"] if "warehouse" in names else ["t1", "T2"],
+            "warehouse": [self.catalog.prefix, "default"],
             "view": ["v1"],
             "warehouse_id": [self.warehouse_id],
             "project_id": [self.project_id, DEFAULT_PROJECT],
@@ -95,9 +97,10 @@ class Seeds:
             result["metadata-location"] = self.spare_location
         if isinstance(result.get("schema"), dict):
             result["schema"] = _repaired(result["schema"])
-        if {"name", "schema"} <= set(result):
+        if "format" in result or {"name", "schema"} <= set(result):
             # Version 3 has all types; a random location or property would end the request early.
-            result |= {"name": f"new {uuid.uuid4()}", "properties": {"format-version": "3"}, "location": None}
+            result |= {"name": f"new {uuid.uuid4()}", "properties": {"format-version": "3"}}
+            result |= {"location": None, "base-location": None}
         if isinstance(result.get("namespace"), list):
             result["namespace"] = [*NS, f"new {uuid.uuid4()}"]
         if isinstance(result.get("table-changes"), list):
@@ -110,6 +113,10 @@ class Seeds:
             result |= {"warehouse-name": f"new {uuid.uuid4()}", "project-id": None}
             result |= {"storage-profile": self._local_profile(), "storage-credential": None}
         return result
+
+    def _create_generic(self, levels: tuple[str, ...], name: str) -> None:
+        path = f"/lakekeeper/v1/{self.catalog.prefix}{self.catalog.namespace_path(levels, 'generic-tables')}"
+        self.client.send("POST", path, {"name": name, "format": "lance"})
 
     def _local_profile(self) -> dict[str, str]:
         folder = self.server.data_dir / f"fuzz-{uuid.uuid4()}"

@@ -110,7 +110,7 @@ class Fuzz:
         case.path_parameters = path
         body: Any = case.body
         if isinstance(body, (dict, list)):
-            name = "v1" if "/views" in case.path else "t1"
+            name = "v1" if "/views" in case.path else "g1" if "/generic-tables" in case.path else "t1"
             case.body = self.seeds.harmless(self.seeds.deepened(body, name) if deep else body)
         try:
             response = case.call(session=self.session, timeout=30)

@@ -70,6 +70,18 @@ def view_answer(document: Document) -> Response:
     return Response(200, body)
 
 
+def generic_answer(document: Document, name: str, delegated: Delegated) -> Response:
+    """LoadGenericTableResponse. The stored document is its `table` without what may change."""
+    parts = [
+        b'{"table":{"name":',
+        json_bytes(name),
+        b',"protected":false,',
+        document.raw[1:],
+        *_delegated(delegated),
+    ]
+    return Response(200, b"".join(parts), headers=_caching(delegated))
+
+
 def credentials_answer(delegated: Delegated) -> Response:
     """LoadCredentialsResponse."""
     body = b"".join((b'{"storage-credentials":', delegated.credentials or b"[]", b"}"))

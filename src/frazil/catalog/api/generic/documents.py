@@ -1,4 +1,4 @@
-"""What is stored of a generic table, and the answers made of it without parsing it again."""
+"""What is stored of a generic table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import re
 import msgspec
 
 from frazil.catalog import wire
-from frazil.catalog.api.delegation import delegate
-from frazil.catalog.documents import Document
-from frazil.catalog.http import Request, Response, json_bytes
-from frazil.catalog.service import Catalog
-from frazil.catalog.warehouses import Warehouse
+from frazil.catalog.http import json_bytes
 from frazil.core.errors import InvalidInput
 
 #: Of `schema` and of `statistics`, without white space between their parts.
@@ -50,24 +46,6 @@ def contents(body: wire.CreateGenericTableRequest, raw_body: bytes) -> bytes:
 def placed(table: bytes, location: str) -> bytes:
     """The document that is stored: the `table` of an answer without what a rename or a flag changes."""
     return b'{"base-location":' + json_bytes(location) + b"," + table[1:]
-
-
-async def answer(
-    catalog: Catalog, request: Request, warehouse: Warehouse, document: Document, name: str, location: str
-) -> Response:
-    """LoadGenericTableResponse; no refresh endpoint, as nothing that renews by itself knows this API."""
-    delegated = await delegate(catalog, request, warehouse, document.tabular_id, location, None)
-    body = [
-        b'{"table":{"name":',
-        json_bytes(name),
-        b',"protected":false,',
-        document.raw[1:],
-        b',"config":',
-        delegated.config,
-    ]
-    if delegated.credentials:
-        body += [b',"storage-credentials":', delegated.credentials]
-    return Response(200, b"".join((*body, b"}")))
 
 
 def _compact(value: msgspec.Raw, field: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Generic tables: list, create, load, drop, rename."""
+"""Generic tables: list, create, load, drop, rename, credentials."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import msgspec
 
 from frazil.catalog import wire
 from frazil.catalog.api import idempotent
+from frazil.catalog.api.answers import credentials_answer, generic_answer
 from frazil.catalog.api.creation import free_place, landed, location_for
-from frazil.catalog.api.delegation import HEADER
+from frazil.catalog.api.delegation import HEADERS, Delegated, delegate
 from frazil.catalog.api.dropping import drop
-from frazil.catalog.api.generic.documents import answer, contents, placed
+from frazil.catalog.api.generic.documents import contents, placed
 from frazil.catalog.api.generic.routing import TABLE, TABLES, in_warehouse, routes
 from frazil.catalog.api.listing import list_tabulars
 from frazil.catalog.api.management.routing import PROJECT_HEADER
@@ -19,6 +20,7 @@ from frazil.catalog.commits import Write
 from frazil.catalog.http import Request, Response
 from frazil.catalog.service import Catalog
 from frazil.catalog.store.idempotency import Mark
+from frazil.catalog.warehouses import Warehouse
 from frazil.core.names import split_levels
 
 _CHANGE_HEADERS = (idempotent.HEADER, PROJECT_HEADER)
@@ -43,7 +45,7 @@ async def list_generic_tables(catalog: Catalog, request: Request) -> Response:
     "POST",
     TABLES,
     body=wire.CreateGenericTableRequest,
-    headers=(HEADER, *_CHANGE_HEADERS),
+    headers=(*HEADERS, *_CHANGE_HEADERS),
     answer=wire.LoadGenericTableResponse,
     errors=_CHANGE_ERRORS,
 )
@@ -60,13 +62,15 @@ async def create_generic_table(catalog: Catalog, request: Request) -> Response:
         raw = placed(table, location)
         after = msgspec.json.decode(raw)
         write = Write(place, "generic-table", after, location, chosen, "", raw, new_file=False)
-        document = await landed(catalog, write, mark)
-        return await answer(catalog, request, place.warehouse, document, body.name, location)
+        # Before the table is there: a credential that is refused must leave nothing behind.
+        delegated = await _delegated(catalog, request, place.warehouse, write.tabular_id, location)
+        return generic_answer(await landed(catalog, write, mark), body.name, delegated)
 
     async def again(tabular_id: str) -> Response:
         warehouse, document = await catalog.load_again(request.params["prefix"], tabular_id)
         location = document.parsed["base-location"]
-        return await answer(catalog, request, warehouse, document, body.name, location)
+        delegated = await _delegated(catalog, request, warehouse, tabular_id, location)
+        return generic_answer(document, body.name, delegated)
 
     return await idempotent.once(catalog, request, run, again)
 
@@ -74,7 +78,7 @@ async def create_generic_table(catalog: Catalog, request: Request) -> Response:
 @routes.add(
     "GET",
     TABLE,
-    headers=(HEADER, PROJECT_HEADER),
+    headers=(*HEADERS, PROJECT_HEADER),
     answer=wire.LoadGenericTableResponse,
     errors=(400, 404, 503),
 )
@@ -84,7 +88,24 @@ async def load_generic_table(catalog: Catalog, request: Request) -> Response:
     levels = split_levels(request.params["namespace"], "namespace")
     name = request.params["table"]
     warehouse, found = await catalog.load(request.params["prefix"], levels, name, "generic-table")
-    return await answer(catalog, request, warehouse, found.document, name, found.location)
+    delegated = await _delegated(catalog, request, warehouse, found.tabular_id, found.location)
+    return generic_answer(found.document, name, delegated)
+
+
+@routes.add(
+    "GET",
+    TABLE + "/credentials",
+    headers=(*HEADERS, PROJECT_HEADER),
+    answer=wire.LoadCredentialsResponse,
+    errors=(400, 404, 503),
+)
+@in_warehouse
+async def load_generic_table_credentials(catalog: Catalog, request: Request) -> Response:
+    """Credentials for the files of a generic table; none where the warehouse does not vend them."""
+    levels = split_levels(request.params["namespace"], "namespace")
+    name = request.params["table"]
+    warehouse, found = await catalog.load(request.params["prefix"], levels, name, "generic-table")
+    return credentials_answer(await _delegated(catalog, request, warehouse, found.tabular_id, found.location))
 
 
 @routes.add("DELETE", TABLE, query=DropQuery, headers=_CHANGE_HEADERS, status=204, errors=_CHANGE_ERRORS)
@@ -117,3 +138,10 @@ async def drop_generic_table(catalog: Catalog, request: Request) -> Response:
 async def rename_generic_table(catalog: Catalog, request: Request) -> Response:
     """Rename a generic table, also into another namespace; its location stays."""
     return await rename(catalog, request, "generic-table")
+
+
+async def _delegated(
+    catalog: Catalog, request: Request, warehouse: Warehouse, tabular_id: str, location: str
+) -> Delegated:
+    """No refresh endpoint, as in Lakekeeper: clients that renew by themselves know only Iceberg tables."""
+    return await delegate(catalog, request, warehouse, tabular_id, location, None)
