@@ -120,7 +120,7 @@ class Sts:
 
     async def _once(self, body: bytes, keys: Keys) -> ET.Element:
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=_TIMEOUT, verify=_tls())
+            self._client = httpx.AsyncClient(timeout=_TIMEOUT, verify=tls())
         headers = {"content-type": _CONTENT_TYPE}
         headers |= sign(
             "POST",
@@ -153,7 +153,7 @@ class Sts:
 
 
 @lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
+def tls() -> ssl.SSLContext:
     """Reading the list of authorities takes long; one copy does for all warehouses."""
     return httpx.create_ssl_context()
 

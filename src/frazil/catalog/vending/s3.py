@@ -8,6 +8,7 @@ from frazil.catalog.storage import S3Profile
 from frazil.catalog.storage.credentials import S3AccessKey, S3SystemIdentity
 from frazil.catalog.vending.base import Access, Vended
 from frazil.catalog.vending.policy import session_policy
+from frazil.catalog.vending.s3_trial import S3Trial
 
 SESSION_NAME = "frazil"
 
@@ -43,6 +44,10 @@ class S3Vendor:
             "expiration-time": expires,
         }
         return Vended(location, config, session.expires_at_ms)
+
+    def trial(self, vended: Vended) -> S3Trial:
+        """The store as the holder of the credential sees it."""
+        return S3Trial(self._profile, vended)
 
     async def close(self) -> None:
         await self._sts.close()

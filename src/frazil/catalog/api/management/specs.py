@@ -23,6 +23,8 @@ from frazil.catalog.storage import (
     require_passed,
 )
 from frazil.catalog.store import warehouses
+from frazil.catalog.vending import open_vendor
+from frazil.catalog.vending.probing import require_vending
 from frazil.core.errors import Conflict, InvalidInput
 
 FORMAT_VERSIONS = (1, 2, 3)
@@ -62,12 +64,19 @@ def storage_pair(catalog: Catalog, profile: Profile, credential: object) -> Stor
 
 
 async def require_usable(spec: StorageSpec) -> None:
-    """Really write, read and delete an object; the error names the step that failed."""
+    """Really write, read and delete an object, also with vended credentials where they are to be vended.
+
+    The error names the step that failed.
+    """
     storage = open_storage(spec.profile, spec.credential)
+    vendor = open_vendor(spec.profile, spec.credential)
     try:
         require_passed(await probe(storage))
+        await require_vending(storage, vendor)
     finally:
         await storage.close()
+        if vendor is not None:
+            await vendor.close()
 
 
 async def require_exclusive(

@@ -34,9 +34,19 @@ from frazil.catalog.api.management.specs import (
 from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.http.errors import status_of
 from frazil.catalog.service import Catalog
-from frazil.catalog.storage import Check, Status, check_update, open_storage, parse_credential, probe
+from frazil.catalog.storage import (
+    Check,
+    Status,
+    Storage,
+    check_update,
+    open_storage,
+    parse_credential,
+    probe,
+)
 from frazil.catalog.store import projects, warehouses
 from frazil.catalog.store.warehouses import WarehouseRow
+from frazil.catalog.vending import Vendor, open_vendor
+from frazil.catalog.vending.probing import VENDING_CHECKS, TriedVendor, VendingProbe
 from frazil.core.errors import FrazilError
 from frazil.core.names import check_name
 
@@ -63,6 +73,11 @@ class Checklist:
             return None
         self._add(name, "passed", _since(start))
         return result
+
+    async def passed(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do one check that has no result."""
+        await self.run(name, work)
+        return self.checks[-1].status == "passed"
 
     def skip(self, name: str, reason: str) -> None:
         self._add(name, "skipped", reason=reason)
@@ -188,18 +203,37 @@ async def _check_storage(
 ) -> None:
     """The checks that need a good profile: alone in its place, and working."""
     if spec is None:
-        for name in ("location-exclusive", "lakekeeper-read-write", "cleanup"):
+        for name in ("location-exclusive", "lakekeeper-read-write", "cleanup", *VENDING_CHECKS):
             checklist.skip(name, "the profile or the credential is not usable")
     else:
         await checklist.run(
             "location-exclusive", lambda: require_exclusive(catalog.database, spec.profile, warehouse_id)
         )
         storage = open_storage(spec.profile, spec.credential)
+        vendor = open_vendor(spec.profile, spec.credential)
         try:
             checklist.probed(await probe(storage))
+            await _check_vending(checklist, storage, vendor)
         finally:
             await storage.close()
-    checklist.skip("vended-credentials-issued", "this server does not vend credentials yet")
+            if vendor is not None:
+                await vendor.close()
+
+
+async def _check_vending(checklist: Checklist, storage: Storage, vendor: Vendor | None) -> None:
+    reason = None
+    if vendor is None:
+        reason = "the profile does not vend credentials"
+    elif not isinstance(vendor, TriedVendor):
+        reason = "vended credentials are not tried for this kind of storage"
+    elif any(check.status == "failed" for check in checklist.checks):
+        reason = "an earlier check failed"
+    checks = VendingProbe(storage, vendor).checks if isinstance(vendor, TriedVendor) else {}
+    for name in VENDING_CHECKS:
+        if reason is not None:
+            checklist.skip(name, reason)
+        elif not await checklist.passed(name, checks[name]):
+            reason = f"the check {name} failed"
 
 
 async def _compatible(row: WarehouseRow, spec: StorageSpec) -> StorageSpec:
