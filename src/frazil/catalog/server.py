@@ -21,6 +21,7 @@ from frazil.catalog.api import (
     oauth,
     operations,
     reports,
+    signing,
     tables,
     views,
 )
@@ -46,6 +47,7 @@ def endpoints() -> list[Endpoint]:
         namespaces,
         tables,
         credentials,
+        signing,
         commits,
         views,
         reports,

@@ -9,6 +9,7 @@ import msgspec
 from frazil.catalog.db import Database, Row
 from frazil.catalog.http.message import json_bytes
 from frazil.catalog.secrets import SecretBox
+from frazil.catalog.signing import S3Signer, open_signer
 from frazil.catalog.storage import Profile, Storage, inside, open_storage, parse_credential, parse_profile
 from frazil.catalog.vending import Vendor, open_vendor
 from frazil.core.errors import InvalidInput, NoSuchWarehouse, NotFound
@@ -27,6 +28,8 @@ class Warehouse:
     storage: Storage
     #: None: credentials are not vended here, whatever a request asks for.
     vendor: Vendor | None
+    #: None: no requests are signed here.
+    signer: S3Signer | None
     allowed_format_versions: frozenset[int]
     default_format_version: int
     #: How long the files of a purged table stay (`delete-profile: soft`).
@@ -105,6 +108,7 @@ def open_warehouse(row: Row, secrets: SecretBox) -> Warehouse:
         profile=profile,
         storage=storage,
         vendor=open_vendor(profile, credential),
+        signer=open_signer(profile, credential),
         allowed_format_versions=allowed,
         default_format_version=row["default_format_version"] or (2 if 2 in allowed else max(allowed)),
         purge_delay_ms=1000 * msgspec.json.decode(row["delete_profile"]).get("expiration-seconds", 0),

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
+import msgspec
+
 from frazil.catalog.http import Request, json_bytes
 from frazil.catalog.service import Catalog
+from frazil.catalog.signing.config import signer_config
 from frazil.catalog.vending import Access, Held
 from frazil.catalog.warehouses import Warehouse
 from frazil.core.errors import InvalidInput
@@ -78,16 +81,20 @@ def choose(request: Request, warehouse: Warehouse, permission: Access = Access.R
     """What `request` gets in `warehouse`, where its caller has `permission`."""
     access = requested_access(request, permission)
     wanted = asked(request.header("x-iceberg-access-delegation"))
-    can_vend = warehouse.vendor is not None
-    if wanted.managed or not can_vend:
+    if wanted.managed:
         return Choice(vend=False, sign=False, access=access)
-    return Choice(vend=True, sign=False, access=access)
+    can_vend, can_sign = warehouse.vendor is not None, warehouse.signer is not None
+    if wanted.signing and wanted.vended:
+        return Choice(vend=can_vend, sign=can_sign, access=access)
+    if wanted.signing:
+        return Choice(vend=can_vend and not can_sign, sign=can_sign, access=access)
+    return Choice(vend=can_vend, sign=can_sign and not can_vend, access=access)
 
 
 def variant(request: Request, choice: Choice, serial: str = "") -> str:
     """What answers of one table differ in. A vended answer is bound to the very credential in it, so
     that "not modified" is only ever said while the caller's copy is the one that would be given."""
-    given = f"{choice.access}" if choice.vend else ""
+    given = f"{choice.access}" if choice.vend or choice.sign else ""
     return f"{request.principal.id}\n{given}\n{choice.sign:d}\n{serial}"
 
 
@@ -103,11 +110,17 @@ async def delegate(
     """What the caller of `request` is given for the tabular at `location`.
 
     `refresh_endpoint` is the path, relative to the catalog's URI, at which clients renew credentials;
-    `permission` is what the caller may do at most.
+    `permission` is what the caller may do at most. A tabular without an id is staged.
     """
     choice = choose(request, warehouse, permission)
+    signing: dict[str, str] = {}
+    if choice.sign:
+        signing = signer_config(catalog, request, warehouse, tabular_id, location, choice.access)
     if not choice.vend:
-        return Delegated(warehouse.table_config, variant=variant(request, choice))
+        config = warehouse.table_config
+        if signing:
+            config = json_bytes({**warehouse.storage.client_config(), **signing})
+        return Delegated(config, variant=variant(request, choice))
     assert warehouse.vendor is not None
     key = (warehouse.warehouse_id, warehouse.version, location, choice.access)
     held = await catalog.vended.get(key, warehouse.vendor)
@@ -115,6 +128,8 @@ async def delegate(
         # Clients do not send our header when they renew.
         refresh_endpoint += f"{'&' if '?' in refresh_endpoint else '?'}access={Access.READ}"
     config, credentials = _rendered(warehouse, held, refresh_endpoint)
+    if signing:
+        config = json_bytes({**msgspec.json.decode(config), **signing})
     return Delegated(config, credentials, held.vended.expires_at_ms, variant(request, choice, held.serial))
 
 
