@@ -7,6 +7,8 @@ from frazil.catalog.http import openapi_document
 from frazil.catalog.server import endpoints
 
 DOCUMENT = openapi_document(endpoints(), title="frazil", version="1")
+TOKENS = "/catalog/v1/oauth/tokens"
+PUBLIC = {TOKENS, "/health", "/health/ready", "/docs", "/docs/{asset}", "/openapi.json"}
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
@@ -49,4 +51,22 @@ def test_every_error_has_the_spec_s_shape() -> None:
         for status, response in operation["responses"].items():
             if int(status) >= 400 and method != "head":
                 schema = response["content"]["application/json"]["schema"]
-                assert schema == {"$ref": "#/components/schemas/IcebergErrorResponse"}, (path, status)
+                # OAuth2 has a shape of its own.
+                shape = "OAuthError" if path == TOKENS else "IcebergErrorResponse"
+                assert schema == {"$ref": f"#/components/schemas/{shape}"}, (path, status)
+
+
+def test_a_server_with_authentication_says_what_needs_a_token() -> None:
+    assert not any("security" in operation for _, _, operation in operations())
+    guarded = openapi_document(endpoints(), title="frazil", version="1", authenticated=True)
+    for path, methods in guarded["paths"].items():
+        for operation in methods.values():
+            public = path in PUBLIC
+            assert ("security" not in operation) is public, path
+            assert public or "401" in operation["responses"]
+    assert set(guarded["components"]["securitySchemes"]) == {"bearer", "client"}
+
+
+def test_the_token_endpoint_takes_a_form() -> None:
+    operation = DOCUMENT["paths"][TOKENS]["post"]
+    assert set(operation["requestBody"]["content"]) == {"application/x-www-form-urlencoded"}

@@ -134,8 +134,10 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
     if endpoint.query is not None:
         (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
-        for name, schema in components[endpoint.query.__name__]["properties"].items():
-            parameters.append({"name": name, "in": "query", "required": False, "schema": schema})
+        for name, schema in components.pop(endpoint.query.__name__)["properties"].items():
+            named = [components[kind] for kind in components if schema.get("$ref") == _REF.format(name=kind)]
+            found = named[0] if named else schema
+            parameters.append({"name": name, "in": "query", "required": False, "schema": found})
     return parameters + [
         {"name": name, "in": "header", "required": False, "schema": _HEADER_SCHEMAS[name]}
         for name in endpoint.headers

@@ -67,7 +67,7 @@ class SecretChecker:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_RUNNING, thread_name_prefix="client-secret")
         self._pending = 0
-        #: What an unknown client's secret is compared with: to guess a name costs what guessing a secret does.
+        #: What an unknown client's secret is compared with: guessing names costs what guessing secrets does.
         self._nobody = _written(secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_HASH_BYTES))
 
     async def matches(self, secret: str, stored: str | None) -> bool:
