@@ -1,1 +1,54 @@
-"""A typed Python client of the catalog, and of Lakekeeper where the API is the same."""
+"""A typed client of the catalog server, and of Lakekeeper where the API is the same."""
+
+from frazil.client.answers import (
+    CatalogConfig,
+    GenericTable,
+    GenericTableIdentifier,
+    GenericTableInfo,
+    Namespace,
+    Project,
+    PropertyChanges,
+    ServerInfo,
+    StorageCredential,
+    Table,
+    TableIdentifier,
+    User,
+    Validation,
+    ValidationCheck,
+    Warehouse,
+)
+from frazil.client.auth import ClientCredentials
+from frazil.client.client import AsyncClient, Client, WarehouseClient
+from frazil.client.config import StorageConfig
+from frazil.client.credentials import VendedCredentials
+from frazil.client.exchange import Retry
+from frazil.client.renewing import AsyncRenewing, Renewing
+from frazil.client.translate import hadoop_configuration
+
+__all__ = [
+    "AsyncClient",
+    "AsyncRenewing",
+    "CatalogConfig",
+    "Client",
+    "ClientCredentials",
+    "GenericTable",
+    "GenericTableIdentifier",
+    "GenericTableInfo",
+    "Namespace",
+    "Project",
+    "PropertyChanges",
+    "Renewing",
+    "Retry",
+    "ServerInfo",
+    "StorageConfig",
+    "StorageCredential",
+    "Table",
+    "TableIdentifier",
+    "User",
+    "Validation",
+    "ValidationCheck",
+    "VendedCredentials",
+    "Warehouse",
+    "WarehouseClient",
+    "hadoop_configuration",
+]
