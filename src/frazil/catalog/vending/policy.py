@@ -31,7 +31,8 @@ def session_policy(profile: S3Profile, location: str, access: Access) -> str:
     """The policy document for everything below `location`, which lies in the profile's bucket."""
     aws = profile.flavor == "aws"
     writes = access is Access.READ_WRITE
-    below = f"{_literal(_key(profile, location), location, aws=aws)}/*"
+    key = _literal(_key(profile, location), location, aws=aws)
+    below = f"{key}/*"
     partition = partition_of(profile.region).arn if aws else "aws"
     bucket = f"arn:{partition}:s3:::{profile.bucket}"
     lists = _LIST + (_LIST_UPLOADS if writes and not aws else ())
@@ -40,6 +41,9 @@ def session_policy(profile: S3Profile, location: str, access: Access) -> str:
         # The slash in the pattern keeps a listing of `t1` from showing `t10`.
         {**_allow(lists, bucket), "Condition": {"StringLike": {"s3:prefix": below}}},
         _allow(("s3:GetBucketLocation",), bucket),
+        # Hadoop's S3A asks whether the location is a file before it takes it for a directory. No other
+        # table can own an object of this name.
+        _allow(("s3:GetObject",), f"{bucket}/{key}"),
     ]
     if profile.aws_kms_key_arn:
         statements.append(_allow(_KMS_READ + (_KMS_WRITE if writes else ()), profile.aws_kms_key_arn))
