@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,18 +59,28 @@ async def purge_location(storage: Storage, location: str, allowed: Callable[[], 
 
     The location must be kept free for the whole time: `allowed` is asked before each batch, and the first
     no ends the purge as not complete. Whoever still has keys for the location may add files meanwhile;
-    after a few walks that is left for another run.
+    after a few walks that is left for another run. What is found again, deleted and yet unchanged, are
+    the markers with which some writers pretend that an object store has directories: they are left.
     """
     report = PurgeReport()
+    before = b""
     for _ in range(_MAX_WALKS):
-        found: list[str] = []
+        found = 0
+        digest = hashlib.blake2b()
         async for batch in storage.walk(location):
             if not allowed():
                 report.count(1, [(location, "the purge was taken over by another process")])
                 return report
             report.count(len(batch), await storage.delete(batch))
-            found = batch
+            found += len(batch)
+            digest.update("\0".join(batch).encode())
+            first = batch[0]
         if not found or report.failed:
             return report
-    report.count(1, [(found[0], "files are still being found here, as if somebody were writing")])
+        if digest.digest() == before:
+            report.skipped = found
+            report.skips = [Skipped(first, f"{found} names are listed here also after they were deleted")]
+            return report
+        before = digest.digest()
+    report.count(1, [(first, "new files are found here time and again: somebody writes to a dropped table")])
     return report

@@ -86,7 +86,7 @@ def test_the_largest_json(generic: Generic, ns: Levels, field: str) -> None:
     body = f'{{"name":"t","format":"csv","{field}":{" " * 100}"{largest}"}}'
     generic.send("POST", generic.tables(ns), body.encode()).ok()
     assert generic.load(ns, "t").ok()["table"][field] == largest
-    generic.create(ns, "u", **{field: largest + "x"}).refused(400, "PayloadTooLarge", field, str(MIB))
+    generic.create(ns, "u", None, **{field: largest + "x"}).refused(400, "PayloadTooLarge", field, str(MIB))
     generic.load(ns, "u").refused(404)
 
 

@@ -14,7 +14,7 @@ def test_a_generic_name_is_taken(catalog: Catalog, generic: Generic, ns: Levels)
     for name in ("Taken", "tAKEN"):
         kind, message = "AlreadyExistsException", "Generic table with same name already exists"
         catalog.create_table(ns, name).refused(409, kind, message)
-        catalog.create_table(ns, name, **{"stage-create": True}).refused(409, kind, message)
+        catalog.create_table(ns, name, None, **{"stage-create": True}).refused(409, kind, message)
         catalog.create_view(ns, name).refused(409, kind, message)
         generic.create(ns, name).refused(409, "GenericTableAlreadyExists", "Generic table already exists")
     catalog.create_table(ns, "t").ok()
