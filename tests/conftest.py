@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.keycloak import Keycloak
 from frazil.devstack.postgres import Postgres
 from frazil.devstack.seaweed import ObjectStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SERVICES = {"postgres", "postgres_url", "object_store", "frazil_sqlite", "frazil_postgres"}
-_JVM = {"spark"}
+_SERVICES = {"postgres", "postgres_url", "object_store", "frazil_sqlite", "frazil_postgres", "keycloak"}
+_JVM = {"keycloak", "spark"}
 _numbers = itertools.count(1)
 
 
@@ -72,6 +73,13 @@ def frazil_postgres(postgres: Postgres) -> Iterator[FrazilServer]:
     """A running server on PostgreSQL."""
     with FrazilServer(database_url=postgres.create_database("frazil_shared")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def keycloak() -> Iterator[Keycloak]:
+    """An OpenID provider; make a realm of your own with `create_realm`. It takes most of a minute to start."""
+    with Keycloak() as provider:
+        yield provider
 
 
 @pytest.fixture(scope="session")

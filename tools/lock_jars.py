@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from frazil.devstack.cache import cache_dir
-from frazil.devstack.jars import HADOOP_S3A, RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.devstack.jars import HADOOP_S3A, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
 from frazil.devstack.maven import Artifact
 
 LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "devstack" / "locks"
@@ -27,6 +27,7 @@ AWS_SDK = "2.54.17"
 JETTY = "12.1.8"
 JUNIT = "5.14.4"
 JUNIT_PLATFORM = "1.14.4"
+KEYCLOAK_VERSION = "26.7.3"
 
 ICEBERG = "org.apache.iceberg"
 HADOOP_EXCLUSIONS = (
@@ -90,6 +91,8 @@ SETS: dict[str, list[Dependency]] = {
         deep("org.awaitility", "awaitility", "4.3.0"),
         deep("org.slf4j", "slf4j-simple", "2.0.17"),
     ],
+    # The whole server, unpacked where it is started.
+    KEYCLOAK: [Dependency("org.keycloak", "keycloak-quarkus-dist", KEYCLOAK_VERSION, extension="zip")],
 }
 
 
@@ -104,7 +107,8 @@ def resolved() -> list[Artifact]:
             for artifact in revision.iter("artifact"):
                 classifier = next((v for k, v in artifact.attrib.items() if k.endswith("classifier")), "")
                 group, version = module.attrib["organisation"], revision.attrib["name"]
-                found.add(Artifact(group, artifact.attrib["name"], version, classifier))
+                name, extension = artifact.attrib["name"], artifact.attrib["ext"]
+                found.add(Artifact(group, name, version, classifier, extension))
     return sorted(found)
 
 

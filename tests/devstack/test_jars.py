@@ -49,11 +49,13 @@ def test_coordinates() -> None:
     artifact = Artifact.parse("g:a:1:tests")
     assert artifact.file_name == "a-1-tests.jar"
     assert str(artifact) == "g:a:1:tests"
+    archive = Artifact.parse("g:a:1@zip")
+    assert (archive.file_name, str(archive)) == ("a-1.zip", "g:a:1@zip")
     with pytest.raises(ServiceError, match="group:name:version"):
         Artifact.parse("g:a")
 
 
-@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.HADOOP_S3A, jars.RCK])
+@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.HADOOP_S3A, jars.RCK, jars.KEYCLOAK])
 def test_every_jar_of_a_set_is_pinned(name: str) -> None:
     pins = jars._pins(name)
     assert pins

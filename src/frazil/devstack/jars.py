@@ -24,6 +24,7 @@ from frazil.devstack.maven import Artifact, mirror, proxy_options
 SPARK_ICEBERG = "spark-iceberg"
 HADOOP_S3A = "hadoop-s3a"
 RCK = "rck"
+KEYCLOAK = "keycloak"
 
 _IVY = "ivy-2.5.3.jar"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
@@ -39,6 +40,7 @@ class Dependency:
     classifiers: tuple[str, ...] = ("",)
     transitive: bool = False
     exclusions: tuple[str, ...] = ()
+    extension: str = "jar"
 
 
 def jars(name: str) -> list[Path]:
@@ -78,6 +80,7 @@ def fetch(dependencies: Iterable[Dependency], directory: Path) -> None:
             "-types",
             "jar",
             "bundle",
+            "zip",
             "-cache",
             str(cache_dir("ivy")),
         ]
@@ -100,11 +103,14 @@ def _pins(name: str) -> dict[Artifact, str]:
 
 def _modules(artifacts: Iterable[Artifact]) -> list[Dependency]:
     """Ivy wants each module once, with all the artifacts that are wanted of it."""
-    classifiers: dict[tuple[str, str, str], list[str]] = {}
+    classifiers: dict[tuple[str, str, str, str], list[str]] = {}
     for artifact in artifacts:
-        key = (artifact.group, artifact.name, artifact.version)
+        key = (artifact.group, artifact.name, artifact.version, artifact.extension)
         classifiers.setdefault(key, []).append(artifact.classifier)
-    return [Dependency(*key, classifiers=tuple(found)) for key, found in classifiers.items()]
+    return [
+        Dependency(group, name, version, tuple(found), extension=extension)
+        for (group, name, version, extension), found in classifiers.items()
+    ]
 
 
 def _verify(pins: Mapping[Artifact, str], directory: Path) -> None:
@@ -137,8 +143,9 @@ def _module(dependencies: Iterable[Dependency]) -> str:
 def _dependency_xml(dependency: Dependency) -> str:
     name = quoteattr(dependency.name)
     conf = "default" if dependency.transitive else "master"
+    kind = quoteattr(dependency.extension)
     wanted = "".join(
-        f'<artifact name={name} type="jar" ext="jar"'
+        f"<artifact name={name} type={kind} ext={kind}"
         + (f" m:classifier={quoteattr(classifier)}/>" if classifier else "/>")
         for classifier in dependency.classifiers
     )

@@ -15,27 +15,30 @@ from frazil.core.errors import ServiceError
 
 @dataclass(frozen=True, order=True)
 class Artifact:
-    """One jar: `group:name:version` or `group:name:version:classifier`."""
+    """One file: `group:name:version` or `group:name:version:classifier`, and `@zip` if it is not a jar."""
 
     group: str
     name: str
     version: str
     classifier: str = ""
+    extension: str = "jar"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        parts = text.split(":")
+        coordinate, _, extension = text.partition("@")
+        parts = coordinate.split(":")
         if len(parts) not in (3, 4) or not all(parts):
             raise ServiceError(f"'{text}' is not group:name:version or group:name:version:classifier")
-        return cls(*parts)
+        return cls(*(parts if len(parts) == 4 else [*parts, ""]), extension=extension or "jar")
 
     @property
     def file_name(self) -> str:
         classifier = f"-{self.classifier}" if self.classifier else ""
-        return f"{self.name}-{self.version}{classifier}.jar"
+        return f"{self.name}-{self.version}{classifier}.{self.extension}"
 
     def __str__(self) -> str:
-        return ":".join(filter(None, (self.group, self.name, self.version, self.classifier)))
+        extension = "" if self.extension == "jar" else f"@{self.extension}"
+        return ":".join(filter(None, (self.group, self.name, self.version, self.classifier))) + extension
 
 
 def mirror() -> str | None:
