@@ -77,7 +77,7 @@ def frazil_postgres(postgres: Postgres) -> Iterator[FrazilServer]:
 
 @pytest.fixture(scope="session")
 def keycloak() -> Iterator[Keycloak]:
-    """An OpenID provider; make a realm of your own with `create_realm`. It takes most of a minute to start."""
+    """An OpenID provider; make a realm of your own with `create_realm`. It takes a while to start."""
     with Keycloak() as provider:
         yield provider
 

@@ -29,7 +29,8 @@ class Artifact:
         parts = coordinate.split(":")
         if len(parts) not in (3, 4) or not all(parts):
             raise ServiceError(f"'{text}' is not group:name:version or group:name:version:classifier")
-        return cls(*(parts if len(parts) == 4 else [*parts, ""]), extension=extension or "jar")
+        group, name, version, *classifier = parts
+        return cls(group, name, version, "".join(classifier), extension or "jar")
 
     @property
     def file_name(self) -> str:
