@@ -18,11 +18,16 @@ from frazil.client.failures import READS
 from frazil.client.flow import Answer, Flow, Request
 from frazil.client.naming import segment
 from frazil.client.runners import Runner
-from frazil.core.errors import FrazilError, InvalidConfig, NoSuchWarehouse
+from frazil.core.errors import FrazilError, InvalidConfig, NoSuchWarehouse, Unauthenticated
 from frazil.core.names import is_uuid
 
 DEFAULT_URI = "http://localhost:8181"
 CATALOG, GENERIC, MANAGEMENT = "/catalog/v1", "/lakekeeper/v1", "/management/v1"
+
+_LOG_IN = (
+    "The client has no token: set TOKEN, or OAUTH_CLIENT_ID and OAUTH_CLIENT_SECRET, and OAUTH_TOKEN_URL if "
+    "another server issues the tokens"
+)
 
 Query = Iterable[tuple[str, str]]
 
@@ -59,7 +64,12 @@ class Session:
             sent["Content-Type"] = "application/json"
         safe = repeatable or method in READS
         request = Request(method, path, tuple(query), sent, data, safe)
-        return exchange(request, self.retry, self.authorizer)
+        try:
+            return (yield from exchange(request, self.retry, self.authorizer))
+        except Unauthenticated as error:
+            if self.authorizer is not None:
+                raise
+            raise Unauthenticated(f"{error.message}. {_LOG_IN}", kind=error.kind) from None
 
     def catalog(
         self,

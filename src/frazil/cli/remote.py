@@ -1,0 +1,195 @@
+"""What commands that talk to a server share: its address, output for people and scripts, questions."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from frazil.core.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from frazil.client import Client
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_START = "start a server with `frazil serve`, or say where it is with --uri or FRAZIL_URI"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A server, and the form in which its answers are printed."""
+
+    client: Client
+    as_json: bool
+
+    def show(self, value: Any, columns: Mapping[str, Callable[[Any], object]]) -> None:
+        """A list: one line for each item, or JSON."""
+        if self.as_json:
+            print_json(value)
+            return
+        print_table(list(columns), [[make(item) for make in columns.values()] for item in value])
+
+    def describe(self, value: Any, fields: Mapping[str, object]) -> None:
+        """One thing: a line for each of its fields, or JSON."""
+        if self.as_json:
+            print_json(value)
+            return
+        width = max(map(len, fields), default=0)
+        for name, text in fields.items():
+            for line in plain(text).splitlines() or [""]:
+                click.echo(f"{name:<{width}}  {line}".rstrip())
+                name = ""
+
+    def say(self, sentence: str, value: Any = None) -> None:
+        """What was done."""
+        if self.as_json:
+            print_json(value if value is not None else {"done": sentence})
+        else:
+            click.echo(plain(sentence))
+
+
+def remote(
+    *, warehouse: bool = True
+) -> Callable[[Callable[Concatenate[Remote, P], None]], Callable[P, None]]:
+    """Give a command the options of a server and, as its first argument, the server itself."""
+
+    def decorate(command: Callable[Concatenate[Remote, P], None]) -> Callable[P, None]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            from frazil.client import Client, Retry
+
+            uri, project = kwargs.pop("uri"), kwargs.pop("project")
+            name, as_json = kwargs.pop("warehouse", None), kwargs.pop("as_json")
+            # Somebody waits: that a server is down is to be said soon.
+            retry = Retry(attempts=3)
+            with Client(_text(uri), warehouse=_text(name), project=_text(project), retry=retry) as client:
+                try:
+                    command(Remote(client, bool(as_json)), *args, **kwargs)
+                except Unavailable as error:
+                    raise Unavailable(f"{error.message}\n{_START}") from None
+
+        decorated: Callable[..., None] = run
+        for option in reversed(_options(warehouse)):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _options(warehouse: bool) -> list[Callable[[F], F]]:
+    found = [
+        click.option(
+            "--uri", metavar="URL", help="The server.  [env: LAKEKEEPER, FRAZIL_URI; http://localhost:8181]"
+        )
+    ]
+    if warehouse:
+        found.append(
+            click.option(
+                "-w",
+                "--warehouse",
+                metavar="NAME",
+                envvar="FRAZIL_WAREHOUSE",
+                help="Warehouse, by name or id.  [env: FRAZIL_WAREHOUSE; the server's default]",
+            )
+        )
+    found.append(click.option("--project", metavar="ID", help="Project; without it, the server's default."))
+    found.append(click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts."))
+    return found
+
+
+def yes_option(command: F) -> F:
+    """`--yes`: do not ask."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask on a terminal; where nobody can answer, `--yes` must be said."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Say --yes if you mean it: nobody is there to answer.")
+    click.confirm(question, abort=True)
+
+
+def pairs(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    """`key=value` options as a dictionary."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not of the form key=value")
+        found[key] = value
+    return found
+
+
+def property_option(command: F) -> F:
+    """`--property key=value`, repeated."""
+    option = click.option(
+        "-p",
+        "--property",
+        "properties",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=pairs,
+        help="Repeat for more.",
+    )
+    return option(command)
+
+
+def read_json(path: str, what: str) -> Any:
+    """A JSON document from a file, or from standard input as `-`."""
+    try:
+        with click.open_file(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise InvalidInput(f"{what}: cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        # What stands there may be a secret.
+        raise InvalidInput(f"{what}: {path} is not a JSON document") from None
+
+
+def print_json(value: Any) -> None:
+    """Anything that the client returns, in the names of the API."""
+    import msgspec
+
+    from frazil.client import StorageConfig
+
+    def custom(item: Any) -> Any:
+        if isinstance(item, StorageConfig):
+            return dict.fromkeys(item, "***")
+        raise TypeError(f"cannot print a {type(item).__name__}")
+
+    builtins = msgspec.to_builtins(value, enc_hook=custom)
+    click.echo(json.dumps(builtins, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Aligned columns. Without rows nothing is printed but a remark beside the output."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    if not cells:
+        click.echo("none", err=True)
+        return
+    lines = [[name.upper() for name in columns], *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for number, line in enumerate(lines):
+        text = "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        click.echo(click.style(text, bold=True) if number == 0 else text)
+
+
+def plain(value: object) -> str:
+    """A value on a terminal: what would steer the terminal is shown as a question mark."""
+    if value is None:
+        return "-"
+    text = "yes" if value is True else "no" if value is False else str(value)
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
