@@ -73,6 +73,12 @@ class ServerSettings:
         "directory and, while the server listens on loopback only, any other.",
     )
     aws_system_identities: bool = setting(False, "Let warehouses use the AWS identity of the server itself.")
+    gcp_system_identities: bool = setting(
+        False, "Let warehouses use the Google identity of the server itself."
+    )
+    azure_system_identities: bool = setting(
+        False, "Let warehouses use the Azure identity of the server itself."
+    )
     default_warehouse: str = setting("default", "Name of the warehouse that exists from the start.")
     metadata_cache_mb: int = setting(32, "Memory for table metadata, in MiB.")
     access_log: bool = setting(True, "Log a line for each request.")

@@ -73,8 +73,8 @@ def test_slashes_around_a_prefix_are_dropped() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"type": "gcs"}, "storage-profile.type: 'gcs' is unknown. Legal: s3, local"),
-        ({"type": None}, "storage-profile.type: missing. Legal: s3, local"),
+        ({"type": "ftp"}, "storage-profile.type: 'ftp' is unknown. Legal: s3, gcs, adls, local"),
+        ({"type": None}, "storage-profile.type: missing. Legal: s3, gcs, adls, local"),
         ({"type": ["s3"]}, "storage-profile.type"),
         ({"bucket": None}, "storage-profile.bucket: required"),
         ({"bucket": 5}, "storage-profile.bucket: Expected"),
@@ -199,8 +199,8 @@ def test_system_identity() -> None:
     ("raw", "field"),
     [
         (None, "storage-credential: expected an object, got null"),
-        ({}, "storage-credential.type: a missing value is unknown. Legal: s3"),
-        ({"type": "gcs"}, "storage-credential.type: 'gcs' is unknown. Legal: s3"),
+        ({}, "storage-credential.type: a missing value is unknown. Legal: az, gcs, s3"),
+        ({"type": "ftp"}, "storage-credential.type: 'ftp' is unknown. Legal: az, gcs, s3"),
         ({"type": "s3"}, "storage-credential.credential-type"),
         ({"type": "s3", "credential-type": "cloudflare-r2"}, "Legal: access-key, aws-system-identity"),
         ({"type": "s3", "credential-type": {}}, "storage-credential.credential-type"),

@@ -2,9 +2,15 @@
 
 from frazil.catalog.storage.base import READ_LIMIT, Storage
 from frazil.catalog.storage.credentials import (
+    AzClientCredentials,
+    AzSharedAccessKey,
+    AzSystemIdentity,
     Credential,
+    GcsServiceAccountKey,
+    GcsSystemIdentity,
     S3AccessKey,
     S3SystemIdentity,
+    SystemIdentity,
     credential_type,
     encode_credential,
     parse_credential,
@@ -14,6 +20,8 @@ from frazil.catalog.storage.locations import ancestors, inside, join, owned_file
 from frazil.catalog.storage.opening import open_storage
 from frazil.catalog.storage.probe import Check, Status, probe, require_passed
 from frazil.catalog.storage.profiles import (
+    AdlsProfile,
+    GcsProfile,
     LocalProfile,
     Profile,
     S3Profile,
@@ -28,11 +36,18 @@ from frazil.catalog.storage.reachable import Batch, Phase, Skipped, reachable_fi
 
 __all__ = [
     "READ_LIMIT",
+    "AdlsProfile",
+    "AzClientCredentials",
+    "AzSharedAccessKey",
+    "AzSystemIdentity",
     "Batch",
     "Check",
     "Credential",
     "DefaultLayout",
     "FullHierarchy",
+    "GcsProfile",
+    "GcsServiceAccountKey",
+    "GcsSystemIdentity",
     "LocalProfile",
     "Phase",
     "Profile",
@@ -44,6 +59,7 @@ __all__ = [
     "Status",
     "Storage",
     "StorageLayout",
+    "SystemIdentity",
     "TabularOnly",
     "ancestors",
     "check_pair",

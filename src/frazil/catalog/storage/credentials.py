@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -13,6 +16,14 @@ from frazil.core.errors import InvalidInput
 _FIELD = "storage-credential"
 _ALIASES = {"aws-access-key-id": "access-key-id", "aws-secret-access-key": "secret-access-key"}
 _LIMIT = 1024
+_KEY_LIMIT = 16 * 1024
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}")
+# The server posts there. New keys name the first; the others are in keys of earlier years.
+_GOOGLE_TOKEN_URIS = (
+    "https://oauth2.googleapis.com/token",
+    "https://accounts.google.com/o/oauth2/token",
+    "https://www.googleapis.com/oauth2/v4/token",
+)
 
 
 def _check_token(field: str, value: str) -> None:
@@ -64,11 +75,166 @@ class S3SystemIdentity(
         return (self.external_id,) if self.external_id else ()
 
 
-Credential = S3AccessKey | S3SystemIdentity
+class GcsServiceKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON key of a service account as Google hands it out; what is not needed is not kept."""
 
-_KINDS: dict[tuple[str, str], type[S3AccessKey] | type[S3SystemIdentity]] = {
+    type: str
+    project_id: str
+    private_key_id: str
+    private_key: str
+    client_email: str
+    token_uri: str = _GOOGLE_TOKEN_URIS[0]
+    universe_domain: str = "googleapis.com"
+
+    def __post_init__(self) -> None:
+        if self.type != "service_account":
+            raise InvalidInput(f"{_FIELD}.key.type: {_shown(self.type)} is not legal. Legal: service_account")
+        for field in ("project_id", "private_key_id", "client_email"):
+            _check_token(f"key.{field}", getattr(self, field))
+        if "-----BEGIN " not in self.private_key or len(self.private_key) > _KEY_LIMIT:
+            raise InvalidInput(f"{_FIELD}.key.private_key: must be a private key in PEM form")
+        if self.token_uri not in _GOOGLE_TOKEN_URIS:
+            raise InvalidInput(
+                f"{_FIELD}.key.token_uri: is not one of Google's. Legal: {', '.join(_GOOGLE_TOKEN_URIS)}"
+            )
+        if self.universe_domain != "googleapis.com":
+            raise InvalidInput(
+                f"{_FIELD}.key.universe_domain: {_shown(self.universe_domain)} is not legal. "
+                "Legal: googleapis.com"
+            )
+
+    def __repr__(self) -> str:
+        return "GcsServiceKey(***)"
+
+
+class GcsServiceAccountKey(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    tag_field="credential-type",
+    tag="service-account-key",
+):
+    """A Google service account, by its key."""
+
+    key: GcsServiceKey
+    type: Literal["gcs"] = "gcs"
+
+    def __repr__(self) -> str:
+        return "GcsServiceAccountKey(***)"
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must never appear in a message."""
+        return (self.key.private_key, self.key.private_key_id)
+
+
+class GcsSystemIdentity(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    tag_field="credential-type",
+    tag="gcp-system-identity",
+):
+    """Whatever Google identity the server process itself has."""
+
+    type: Literal["gcs"] = "gcs"
+
+    def secrets(self) -> tuple[str, ...]:
+        """Nothing: the credential is not here."""
+        return ()
+
+
+class AzClientCredentials(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    tag_field="credential-type",
+    tag="client-credentials",
+):
+    """An application of Microsoft Entra ID, by its secret."""
+
+    client_id: str
+    tenant_id: str
+    client_secret: str
+    type: Literal["az"] = "az"
+
+    def __post_init__(self) -> None:
+        _check_token("client-id", self.client_id)
+        _check_token("client-secret", self.client_secret)
+        # It becomes part of the path of a URL.
+        if not _TENANT.fullmatch(self.tenant_id):
+            raise InvalidInput(f"{_FIELD}.tenant-id: must be the UUID or the domain name of a tenant")
+
+    def __repr__(self) -> str:
+        return "AzClientCredentials(***)"
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must never appear in a message."""
+        return (self.client_secret,)
+
+
+class AzSharedAccessKey(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    tag_field="credential-type",
+    tag="shared-access-key",
+):
+    """A key of the whole storage account."""
+
+    key: str
+    type: Literal["az"] = "az"
+
+    def __post_init__(self) -> None:
+        _check_token("key", self.key)
+        try:
+            base64.b64decode(self.key, validate=True)
+        except binascii.Error:
+            raise InvalidInput(f"{_FIELD}.key: must be base64") from None
+
+    def __repr__(self) -> str:
+        return "AzSharedAccessKey(***)"
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must never appear in a message."""
+        return (self.key,)
+
+
+class AzSystemIdentity(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    tag_field="credential-type",
+    tag="azure-system-identity",
+):
+    """Whatever Azure identity the server process itself has."""
+
+    type: Literal["az"] = "az"
+
+    def secrets(self) -> tuple[str, ...]:
+        """Nothing: the credential is not here."""
+        return ()
+
+
+S3Credential = S3AccessKey | S3SystemIdentity
+GcsCredential = GcsServiceAccountKey | GcsSystemIdentity
+AzCredential = AzClientCredentials | AzSharedAccessKey | AzSystemIdentity
+Credential = S3Credential | GcsCredential | AzCredential
+#: What lends a warehouse the identity of the server itself.
+SystemIdentity = S3SystemIdentity | GcsSystemIdentity | AzSystemIdentity
+
+_KINDS: dict[tuple[str, str], type[Credential]] = {
     ("s3", "access-key"): S3AccessKey,
     ("s3", "aws-system-identity"): S3SystemIdentity,
+    ("gcs", "service-account-key"): GcsServiceAccountKey,
+    ("gcs", "gcp-system-identity"): GcsSystemIdentity,
+    ("az", "client-credentials"): AzClientCredentials,
+    ("az", "shared-access-key"): AzSharedAccessKey,
+    ("az", "azure-system-identity"): AzSystemIdentity,
 }
 
 

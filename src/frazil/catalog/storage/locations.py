@@ -16,7 +16,8 @@ from uuid import UUID
 from frazil.catalog.storage.layout import DefaultLayout, FullHierarchy, StorageLayout
 from frazil.core.errors import InvalidInput
 
-_S3_ALIASES = ("s3a", "s3n")
+# Other spellings of a warehouse's scheme, which engines write in file paths.
+_ALIASES = {"s3": ("s3a", "s3n"), "abfss": ("abfs", "wasbs")}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):")
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DECODE_ROUNDS = 4
@@ -63,6 +64,9 @@ def owned_file(base: str, location: str) -> str | None:
         # Doubled slashes name the same file to POSIX; in an object store they are another key.
         segments = [s for s in segments if s]
     if any(s in ("", ".", "..") or "\0" in s for s in segments):
+        return None
+    if scheme == "abfss" and "\\" in path:
+        # Azure takes it for a slash in some places.
         return None
     root = "file:///" if scheme == "file" else f"{prefix}://"
     canonical = root + "/".join(segments)
@@ -147,14 +151,22 @@ def _canonical(location: str, scheme: str, alternatives: bool, field: str) -> st
     given = match.group(1) if match else ""
     if given == scheme and location.startswith(f"{scheme}://"):
         return location
-    if scheme == "s3" and given in _S3_ALIASES and location.startswith(f"{given}://"):
+    if given in _ALIASES.get(scheme, ()) and location.startswith(f"{given}://"):
         if alternatives:
-            return f"s3://{location[len(given) + 3 :]}"
+            return f"{scheme}://{_host_of_scheme(given, location[len(given) + 3 :])}"
         raise InvalidInput(
             f"{field}: {shown} has the scheme {given}, which this warehouse accepts only with "
-            "allow-alternative-protocols. Legal: s3"
+            f"allow-alternative-protocols. Legal: {scheme}"
         )
     raise InvalidInput(f"{field}: {shown} has the wrong scheme. Legal: {scheme}")
+
+
+def _host_of_scheme(scheme: str, rest: str) -> str:
+    """wasbs:// goes to the blob service of an account, abfss:// to the same files at its dfs service."""
+    if scheme != "wasbs":
+        return rest
+    authority, slash, path = rest.partition("/")
+    return f"{authority.replace('.blob.', '.dfs.', 1)}{slash}{path}"
 
 
 def _canonical_file(location: str, field: str) -> str:

@@ -225,7 +225,7 @@ def test_policies(client: Client, local_warehouse: Make) -> None:
         ("storage", {}, "storage-profile"),
         ("storage", {"storage-profile": None}, "storage-profile"),
         ("storage", {"storage-profile": {"type": "s3"}}, "storage-profile.bucket"),
-        ("storage-credential", {"new-storage-credential": {"type": "gcs"}}, "storage-credential.type"),
+        ("storage-credential", {"new-storage-credential": {"type": "ftp"}}, "storage-credential.type"),
         ("storage-credential", {"new-storage-credential": 5}, "storage-credential"),
     ],
 )
@@ -253,7 +253,7 @@ def test_bad_warehouse_ids(client: Client) -> None:
         ({"warehouse-name": "a\u0007b"}, "warehouse-name"),
         ({"storage-profile": None}, "storage-profile"),
         ({"storage-profile": []}, "storage-profile"),
-        ({"storage-profile": {"type": "gcs"}}, "Legal: s3, local"),
+        ({"storage-profile": {"type": "ftp"}}, "Legal: s3, gcs, adls, local"),
         ({"storage-profile": {"type": "local", "path": "relative"}}, "storage-profile.path"),
         ({"storage-profile": {"type": "local", "path": "/a/../b"}}, "storage-profile.path"),
         ({"storage-profile": {"type": "s3", "bucket": "abc", "region": "x"}}, "storage-credential: required"),

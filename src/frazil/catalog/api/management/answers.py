@@ -9,7 +9,7 @@ import msgspec
 from frazil.catalog.api.management.bodies import Body, DeleteProfile, ManagedBy, UserType
 from frazil.catalog.api.management.routing import timestamp
 from frazil.catalog.service import Catalog
-from frazil.catalog.storage import LocalProfile, S3Profile, credential_type, parse_credential
+from frazil.catalog.storage import Profile, credential_type, parse_credential
 from frazil.catalog.store.warehouses import WarehouseRow
 
 WarehouseStatus = Literal["active", "inactive"]
@@ -74,7 +74,7 @@ class GetWarehouseResponse(Body, frozen=True, kw_only=True):
     project_id: str
     status: WarehouseStatus
     protected: bool
-    storage_profile: S3Profile | LocalProfile
+    storage_profile: Profile
     storage_credential_type: StorageCredentialType | None
     delete_profile: DeleteProfile
     allowed_format_versions: list[int]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from frazil.catalog.storage import LocalProfile, S3AccessKey, S3Profile, S3SystemIdentity
+from frazil.catalog.storage import Credential, Profile
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 ManagedBy = Literal["self-managed", "instance-admin"]
@@ -64,8 +64,8 @@ class CreateWarehouseBody(Body, frozen=True, kw_only=True):
 
 
 class CreateWarehouseRequest(CreateWarehouseBody, frozen=True, kw_only=True):
-    storage_profile: S3Profile | LocalProfile
-    storage_credential: S3AccessKey | S3SystemIdentity | None = None
+    storage_profile: Profile
+    storage_credential: Credential | None = None
     allowed_format_versions: list[FormatVersion] | None = None
     default_format_version: FormatVersion | None = None
 
@@ -76,8 +76,8 @@ class UpdateStorageBody(Body, frozen=True, kw_only=True):
 
 
 class UpdateWarehouseStorageRequest(UpdateStorageBody, frozen=True, kw_only=True):
-    storage_profile: S3Profile | LocalProfile
-    storage_credential: S3AccessKey | S3SystemIdentity | None = None
+    storage_profile: Profile
+    storage_credential: Credential | None = None
 
 
 class UpdateCredentialBody(Body, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class UpdateCredentialBody(Body, frozen=True, kw_only=True):
 
 
 class UpdateWarehouseCredentialRequest(UpdateCredentialBody, frozen=True, kw_only=True):
-    new_storage_credential: S3AccessKey | S3SystemIdentity | None = None
+    new_storage_credential: Credential | None = None
 
 
 class UpdateWarehouseDeleteProfileRequest(Body, frozen=True, kw_only=True):

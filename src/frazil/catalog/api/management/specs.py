@@ -12,9 +12,9 @@ from frazil.catalog.storage import (
     Credential,
     LocalProfile,
     Profile,
-    S3Profile,
-    S3SystemIdentity,
+    SystemIdentity,
     check_pair,
+    credential_type,
     encode_credential,
     open_storage,
     parse_credential,
@@ -28,6 +28,7 @@ from frazil.catalog.vending.probing import require_vending
 from frazil.core.errors import Conflict, InvalidInput
 
 FORMAT_VERSIONS = (1, 2, 3)
+_KEYS = {"s3": "access-key", "gcs": "service-account-key", "az": "client-credentials, shared-access-key"}
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,11 @@ def storage_pair(catalog: Catalog, profile: Profile, credential: object) -> Stor
     """A known profile with the credential of a request."""
     parsed = None if credential is None else parse_credential(credential)
     check_pair(profile, parsed)
-    if isinstance(parsed, S3SystemIdentity) and not system_identities_enabled(catalog):
+    if isinstance(parsed, SystemIdentity) and not system_identities_enabled(catalog, parsed.type):
+        shown = credential_type(parsed)["credential-type"]
         raise InvalidInput(
-            "storage-credential.credential-type: aws-system-identity would lend the server's own identity to "
-            "every warehouse and is switched off on this server. Legal: access-key"
+            f"storage-credential.credential-type: {shown} would lend the server's own identity to "
+            f"every warehouse and is switched off on this server. Legal: {_KEYS[parsed.type]}"
         )
     if isinstance(profile, LocalProfile):
         _check_local(catalog, profile)
@@ -115,9 +117,15 @@ def format_versions(allowed: Sequence[int] | None, default: int | None) -> tuple
     return chosen, default
 
 
-def system_identities_enabled(catalog: Catalog) -> bool:
-    """Whether warehouses may use the AWS identity of the server process."""
-    return catalog.settings.aws_system_identities
+def system_identities_enabled(catalog: Catalog, kind: str) -> bool:
+    """Whether warehouses may use the identity that the server process has in the cloud of `kind`."""
+    settings = catalog.settings
+    enabled = {
+        "s3": settings.aws_system_identities,
+        "gcs": settings.gcp_system_identities,
+        "az": settings.azure_system_identities,
+    }
+    return enabled[kind]
 
 
 def _check_local(catalog: Catalog, profile: LocalProfile) -> None:
@@ -135,6 +143,6 @@ def _check_local(catalog: Catalog, profile: LocalProfile) -> None:
 
 def _place(profile: Profile) -> tuple[str, str, str]:
     """Kind, store and prefix, in a form in which nesting is a common beginning."""
-    if isinstance(profile, S3Profile):
-        return "s3", profile.endpoint or "aws", f"{profile.base}/"
-    return "local", "", f"{os.path.realpath(profile.path)}/"
+    if isinstance(profile, LocalProfile):
+        return "local", "", f"{os.path.realpath(profile.path)}/"
+    return type(profile).__name__, profile.endpoint or "", f"{profile.base}/"
