@@ -20,6 +20,7 @@ from frazil.catalog.commits import Write, refuse_overlap, write_of
 from frazil.catalog.http import Request, Response, Routes, no_content
 from frazil.catalog.metadata import encode, new_table_metadata, parse_table_metadata
 from frazil.catalog.service import Catalog, now_ms
+from frazil.catalog.signing.staged import seal
 from frazil.catalog.store import tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.core.errors import InvalidInput, NoSuchNamespace, NotFound
@@ -179,8 +180,13 @@ async def _again(catalog: Catalog, request: Request, tabular_id: str, name: str)
 
 async def _delegated(catalog: Catalog, request: Request, write: Write, *, staged: bool = False) -> Delegated:
     place = write.place
-    endpoint = refresh_endpoint(place.warehouse.warehouse_id, place.levels, place.name)
-    tabular_id = None if staged else write.tabular_id
+    warehouse_id = place.warehouse.warehouse_id
+    endpoint = refresh_endpoint(warehouse_id, place.levels, place.name)
+    tabular_id: str | None = write.tabular_id
+    if staged:
+        # The rows may take longer to write than a credential lives, and until then no row names the place.
+        endpoint += f"?staged={seal(catalog.secrets, warehouse_id, write.location, now_ms())}"
+        tabular_id = None
     return await delegate(catalog, request, place.warehouse, tabular_id, write.location, endpoint)
 
 
