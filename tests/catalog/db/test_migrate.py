@@ -12,9 +12,19 @@ import pytest
 
 from frazil.catalog import db
 from frazil.catalog.db import Database
-from frazil.core.errors import InvalidConfig
+from frazil.catalog.store import purges, tabulars
+from frazil.catalog.store.packing import pack
+from frazil.core.errors import Conflict, InvalidConfig
 
 NEWEST = db.migrations()[-1].version
+#: A warehouse with a table and a purge, as version 1 wrote them; $1 is a packed document.
+FIRST_ROWS = [
+    "\nINSERT INTO project VALUES ('p', 'P', 0)",
+    "\nINSERT INTO warehouse (warehouse_id, project_id, name, name_key, status, storage_profile, delete_profile,\n    allowed_format_versions, created_at) VALUES ('w', 'p', 'W', 'w', 'active', '{}', '{}', '[2]', 0)",
+    "\nINSERT INTO namespace (namespace_id, warehouse_id, path, path_key, properties, created_at)\n    VALUES ('n', 'w', 'NS', 'ns', '{}', 0)",
+    "\nINSERT INTO tabular (tabular_id, warehouse_id, namespace_id, kind, name, name_key, location,\n    metadata_location, metadata, created_at, updated_at)\n    VALUES ('t', 'w', 'n', 'table', 'T', 't', 'file:///w/t', 'file:///w/t/metadata/1.json', $1, 0, 0)",
+    "\nINSERT INTO purge (purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at)\n    VALUES ('x', 'w', 'ns.old', 'file:///w/old/metadata/1.json', $1, 0, 0)\n",
+]
 
 
 async def tables(database: Database) -> set[str]:
@@ -53,6 +63,36 @@ async def test_rivals_migrate_once(url: str) -> None:
     for database in databases:
         assert (await db.schema_state(database)).pending == 0
         await database.close()
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+async def test_rows_of_older_versions_live_on(
+    url: str, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A table stays a table; a purge that waits is still a table's and keeps its place taken."""
+    module = importlib.import_module("frazil.catalog.db.migrate")
+    database = await db.connect(url)
+    monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:1])
+    await module.migrate(database)
+    for statement in FIRST_ROWS:
+        await database.execute(statement, *([pack(b"{}")] if "$1" in statement else []))
+    monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:version])
+    await module.migrate(database)
+    monkeypatch.undo()
+    applied = await db.migrate(database)
+    assert [migration.version for migration in applied] == list(range(version + 1, NEWEST + 1))
+    rows = await tabulars.list_kind(database, "n", "table", "", 10)
+    assert [(row.name, row.format) for row in rows] == [("T", None)]
+    assert await tabulars.list_kind(database, "n", "generic-table", "", 10) == []
+    purge = await purges.next_due(database, 10)
+    assert purge is not None
+    assert (purge.kind, purge.name, purge.metadata) == ("table", "ns.old", b"{}")
+    for location in ("file:///w/old", "file:///w/old/metadata"):
+        with pytest.raises(Conflict, match=r"ns\.old was dropped with purge"):
+            await purges.refuse_doomed(database, "w", location, [], generic=True)
+        await purges.refuse_doomed(database, "w", location, [], generic=False)
+    await purges.refuse_doomed(database, "w", "file:///w/old2", [], generic=True)
+    await database.close()
 
 
 async def test_a_newer_schema_is_refused(url: str) -> None:
