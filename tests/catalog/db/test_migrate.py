@@ -18,13 +18,18 @@ from frazil.core.errors import Conflict, InvalidConfig
 
 NEWEST = db.migrations()[-1].version
 #: A warehouse with a table and a purge, as version 1 wrote them; $1 is a packed document.
-FIRST_ROWS = [
-    "\nINSERT INTO project VALUES ('p', 'P', 0)",
-    "\nINSERT INTO warehouse (warehouse_id, project_id, name, name_key, status, storage_profile, delete_profile,\n    allowed_format_versions, created_at) VALUES ('w', 'p', 'W', 'w', 'active', '{}', '{}', '[2]', 0)",
-    "\nINSERT INTO namespace (namespace_id, warehouse_id, path, path_key, properties, created_at)\n    VALUES ('n', 'w', 'NS', 'ns', '{}', 0)",
-    "\nINSERT INTO tabular (tabular_id, warehouse_id, namespace_id, kind, name, name_key, location,\n    metadata_location, metadata, created_at, updated_at)\n    VALUES ('t', 'w', 'n', 'table', 'T', 't', 'file:///w/t', 'file:///w/t/metadata/1.json', $1, 0, 0)",
-    "\nINSERT INTO purge (purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at)\n    VALUES ('x', 'w', 'ns.old', 'file:///w/old/metadata/1.json', $1, 0, 0)\n",
-]
+FIRST_ROWS = """
+INSERT INTO project VALUES ('p', 'P', 0);
+INSERT INTO warehouse (warehouse_id, project_id, name, name_key, status, storage_profile, delete_profile,
+    allowed_format_versions, created_at) VALUES ('w', 'p', 'W', 'w', 'active', '{}', '{}', '[2]', 0);
+INSERT INTO namespace (namespace_id, warehouse_id, path, path_key, properties, created_at)
+    VALUES ('n', 'w', 'NS', 'ns', '{}', 0);
+INSERT INTO tabular (tabular_id, warehouse_id, namespace_id, kind, name, name_key, location,
+    metadata_location, metadata, created_at, updated_at)
+    VALUES ('t', 'w', 'n', 'table', 'T', 't', 'file:///w/t', 'file:///w/t/metadata/1.json', $1, 0, 0);
+INSERT INTO purge (purge_id, warehouse_id, name, metadata_location, metadata, not_before, created_at)
+    VALUES ('x', 'w', 'ns.old', 'file:///w/old/metadata/1.json', $1, 0, 0)
+"""
 
 
 async def tables(database: Database) -> set[str]:
@@ -74,7 +79,7 @@ async def test_rows_of_older_versions_live_on(
     database = await db.connect(url)
     monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:1])
     await module.migrate(database)
-    for statement in FIRST_ROWS:
+    for statement in FIRST_ROWS.split(";"):
         await database.execute(statement, *([pack(b"{}")] if "$1" in statement else []))
     monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:version])
     await module.migrate(database)
