@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from frazil.catalog.clouds.http import CloudClient
 from frazil.catalog.clouds.tokens import Token, Tokens, parse_token
 from frazil.catalog.storage.credentials import AzClientCredentials, AzSystemIdentity
 from frazil.core.errors import InvalidConfig
-
-if TYPE_CHECKING:
-    import ssl
 
 _RESOURCE = "https://storage.azure.com/"
 _SCOPE = f"{_RESOURCE}.default"
@@ -26,10 +22,8 @@ _PUBLIC_AUTHORITY = "https://login.microsoftonline.com"
 class ClientSecretTokens(Tokens):
     """Tokens of an application that knows its secret."""
 
-    def __init__(
-        self, credential: AzClientCredentials, authority: str, *, tls: ssl.SSLContext | None = None
-    ) -> None:
-        super().__init__(CloudClient(credential.secrets(), tls=tls))
+    def __init__(self, credential: AzClientCredentials, authority: str) -> None:
+        super().__init__(CloudClient(credential.secrets()))
         self._url = f"{authority}/{credential.tenant_id}/oauth2/v2.0/token"
         self._credential = credential
 

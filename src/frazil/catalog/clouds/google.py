@@ -6,7 +6,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import jwt
@@ -18,9 +17,6 @@ from frazil.catalog.clouds.http import CloudClient
 from frazil.catalog.clouds.tokens import Token, Tokens, parse_token
 from frazil.catalog.storage.credentials import GcsCredential, GcsServiceAccountKey, GcsServiceKey
 from frazil.core.errors import InvalidConfig, InvalidInput
-
-if TYPE_CHECKING:
-    import ssl
 
 #: Reads and writes objects.
 OBJECTS_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -35,10 +31,8 @@ _LIFETIME_SECONDS = 3600
 class ServiceAccountTokens(Tokens):
     """Tokens for a statement that the account's own key signed."""
 
-    def __init__(
-        self, key: GcsServiceKey, scope: str, *, url: str = TOKEN_URL, tls: ssl.SSLContext | None = None
-    ) -> None:
-        super().__init__(CloudClient((key.private_key, key.private_key_id), tls=tls))
+    def __init__(self, key: GcsServiceKey, scope: str, *, url: str = TOKEN_URL) -> None:
+        super().__init__(CloudClient((key.private_key, key.private_key_id)))
         self._key = key
         self._scope = scope
         self._url = url

@@ -6,11 +6,11 @@ import asyncio
 import json
 import ssl
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import httpx
 
+from frazil.catalog.aws.sts import tls
 from frazil.catalog.storage.object_errors import masked
 from frazil.core.errors import StorageError
 
@@ -25,9 +25,9 @@ _RETRIED = frozenset({429, 500, 502, 503, 504})
 class CloudClient:
     """Sends requests whose repetition does no harm; its errors name no secret."""
 
-    def __init__(self, secrets: Iterable[str] = (), *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, secrets: Iterable[str] = (), *, context: ssl.SSLContext | None = None) -> None:
         self._secrets = tuple(secrets)
-        self._tls = tls
+        self._context = context
         self._client: httpx.AsyncClient | None = None
 
     async def send(
@@ -89,7 +89,7 @@ class CloudClient:
             # A proxy of the environment must not be asked for addresses that exist on this machine only.
             outside = url.startswith("https://")
             self._client = httpx.AsyncClient(
-                timeout=_TIMEOUT, verify=self._tls or _system_tls(), trust_env=outside
+                timeout=_TIMEOUT, verify=self._context or tls(), trust_env=outside
             )
         async with self._client.stream(method, url, headers=headers, data=data, content=content) as response:
             body = bytearray()
@@ -102,12 +102,6 @@ class CloudClient:
     def _failure(self, what: str, said: str) -> StorageError:
         said = "".join(c if c.isprintable() else " " for c in masked(said, self._secrets))
         return StorageError(f"{what}: {said[:_MESSAGE_LIMIT]}", kind="CredentialsNotVended")
-
-
-@lru_cache(maxsize=1)
-def _system_tls() -> ssl.SSLContext:
-    """Reading the list of authorities takes long; one copy does for all warehouses."""
-    return httpx.create_ssl_context()
 
 
 def _said(body: bytes) -> str:
