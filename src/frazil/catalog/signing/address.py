@@ -37,6 +37,7 @@ class Place:
     origin: str
     #: What comes before the key: the endpoint's own path and, in path style, the bucket.
     path: str
+    path_style: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,10 @@ def places(profile: S3Profile) -> tuple[Place, ...]:
         host = f"[{host}]" if ":" in host else host
         base = parts.path.rstrip("/")
         if profile.remote_signing_url_style != "virtual_host":
-            found.append(Place(_origin(parts.scheme, host, parts.port), f"{base}/{profile.bucket}"))
+            found.append(Place(_origin(parts.scheme, host, parts.port), f"{base}/{profile.bucket}", True))
         if profile.remote_signing_url_style != "path":
             virtual = f"{profile.bucket}.{host}"
-            found.append(Place(_origin(parts.scheme, virtual, parts.port), base))
+            found.append(Place(_origin(parts.scheme, virtual, parts.port), base, False))
     return tuple(found)
 
 

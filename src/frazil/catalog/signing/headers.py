@@ -19,7 +19,9 @@ from frazil.core.errors import NotAllowed
 CONTENT_HASH = "x-amz-content-sha256"
 COPY_SOURCE = "x-amz-copy-source"
 
-_ANY = frozenset({CONTENT_HASH, "x-amz-checksum-mode", "x-amz-expected-bucket-owner", "x-amz-user-agent"})
+_ANY = frozenset(
+    {CONTENT_HASH, "x-amz-checksum-mode", "x-amz-expected-bucket-owner", "x-amz-te", "x-amz-user-agent"}
+)
 _WRITE = frozenset(
     {
         "x-amz-checksum-algorithm",

@@ -38,6 +38,8 @@ class Allowed:
     url: str
     headers: dict[str, str]
     body_hash: str
+    #: Harmless with this very body only.
+    bound: bool = False
 
 
 def understood(
@@ -75,7 +77,7 @@ def allowed(wanted: Wanted, reach: Reach) -> Allowed:
     body_hash = payload(headers, what)
     if wanted.body:
         body_hash = _bound(wanted.body, headers)
-    return Allowed(what.method, wanted.address.url, headers, body_hash)
+    return Allowed(what.method, wanted.address.url, headers, body_hash, bound=bool(wanted.body))
 
 
 def _bound(body: bytes, headers: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from frazil.catalog.aws import KeySource, sign
 from frazil.catalog.signing.address import Place, places
+from frazil.catalog.signing.binding import Binding
 from frazil.catalog.signing.headers import CONTENT_HASH
 from frazil.catalog.signing.request import Allowed
 from frazil.catalog.storage import Credential, Profile, S3Profile
@@ -20,12 +21,15 @@ class S3Signer:
         self.places: tuple[Place, ...] = places(profile)
         self._region = profile.region
         self._source = source
+        self._binding = Binding(profile, source)
 
     async def sign(self, request: Allowed) -> dict[str, str]:
         """The headers to add to `request`.
 
         The signature is for the region of the warehouse, whatever the client takes it to be.
         """
+        if request.bound:
+            await self._binding.check()
         added = sign(
             request.method,
             request.url,
