@@ -56,7 +56,8 @@ def test_every_advertised_endpoint_exists(catalog: Catalog) -> None:
         method, _, path = offered.partition(" ")
         filled = path.replace("{prefix}", catalog.prefix).replace("{", "no-").replace("}", "")
         answer = catalog.client.send(method, "/catalog" + filled, {} if method == "POST" else None)
-        assert answer.status in (200, 204, 400, 404), offered
+        # 403: requests to files on local disk are not signed.
+        assert answer.status in (200, 204, 400, 403, 404), offered
         if answer.status == 404 and answer.body:
             assert answer.error()["type"] != "NoSuchEndpoint", offered
 

@@ -6,8 +6,8 @@ use, of which the warehouse gives what it offers. Without it the server chooses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -37,8 +37,7 @@ _REFRESH = {
 _RENDERED_LIMIT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Delegated:
+class Delegated(NamedTuple):
     """The parts of an answer that let its reader reach the files."""
 
     #: The `config` of the answer, as JSON.
@@ -50,8 +49,7 @@ class Delegated:
     variant: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What the caller says that it can use."""
 
     vended: bool = False
@@ -60,13 +58,13 @@ class Asked:
     managed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """What the caller gets."""
 
     vend: bool
     sign: bool
     access: Access
+    asked: Asked
 
 
 @lru_cache(maxsize=64)
@@ -82,20 +80,24 @@ def choose(request: Request, warehouse: Warehouse, permission: Access = Access.R
     access = requested_access(request, permission)
     wanted = asked(request.header("x-iceberg-access-delegation"))
     if wanted.managed:
-        return Choice(vend=False, sign=False, access=access)
+        return Choice(False, False, access, wanted)
     can_vend, can_sign = warehouse.vendor is not None, warehouse.signer is not None
     if wanted.signing and wanted.vended:
-        return Choice(vend=can_vend, sign=can_sign, access=access)
+        return Choice(can_vend, can_sign, access, wanted)
     if wanted.signing:
-        return Choice(vend=can_vend and not can_sign, sign=can_sign, access=access)
-    return Choice(vend=can_vend, sign=can_sign and not can_vend, access=access)
+        return Choice(can_vend and not can_sign, can_sign, access, wanted)
+    return Choice(can_vend, can_sign and not can_vend, access, wanted)
 
 
 def variant(request: Request, choice: Choice, serial: str = "") -> str:
-    """What answers of one table differ in. A vended answer is bound to the very credential in it, so
-    that "not modified" is only ever said while the caller's copy is the one that would be given."""
-    given = f"{choice.access}" if choice.vend or choice.sign else ""
-    return f"{request.principal.id}\n{given}\n{choice.sign:d}\n{serial}"
+    """What answers of one table differ in.
+
+    A vended answer is bound to the very credential in it, so that "not modified" is only ever said while
+    the caller's copy is the one that would be given.
+    """
+    vended, signing, managed = choice.asked
+    given = choice.access if choice.vend or choice.sign else ""
+    return f"{request.principal.id}\n{vended:d}{signing:d}{managed:d}{choice.sign:d}\n{given}\n{serial}"
 
 
 async def delegate(
@@ -133,6 +135,7 @@ async def delegate(
     return Delegated(config, credentials, held.vended.expires_at_ms, variant(request, choice, held.serial))
 
 
+@lru_cache(maxsize=1024)
 def refresh_endpoint(warehouse_id: str, levels: tuple[str, ...], table: str) -> str:
     """Where Iceberg's clients renew the credentials of a table, relative to the catalog's URI."""
     namespace = quote(LEVEL_SEPARATOR.join(levels), safe="")
