@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.running import frazil
 
 from frazil import __version__
 from frazil.cli import main
@@ -48,18 +49,6 @@ class Command:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(monkeypatch, capsys)
-
-
-def frazil(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("FRAZIL_")}
-    return subprocess.run(
-        [sys.executable, "-m", "frazil.cli", *arguments],
-        env={**clean, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_help_names_the_commands(command: Command) -> None:

@@ -58,7 +58,7 @@ def create(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
 def rotate(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """Give a client a new secret.
 
-    The old secret ends at once; tokens that were got with it within 10 seconds.
+    The old secret ends at once; tokens that were got with it within 5 seconds.
     """
     from frazil.catalog.identity.clients import rotate_client
     from frazil.catalog.service import now_ms
@@ -71,7 +71,7 @@ def rotate(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
 @click.option("--last", is_flag=True, help="Delete it even if no other client is left.")
 @_database_options
 def delete(name: str, last: bool, config_file: Path | None, **flags: Any) -> None:
-    """Delete a client; its tokens end within 10 seconds."""
+    """Delete a client; its tokens end within 5 seconds."""
     _run(config_file, flags, lambda database: _delete(database, name, last))
     click.echo(f"deleted client {name}")
 

@@ -17,7 +17,7 @@ from frazil.catalog.identity.principal import ANONYMOUS, BOOTSTRAP, Principal, c
 from frazil.core.errors import FrazilError, Unauthenticated
 
 #: How long a deleted client or an old secret may still be honoured.
-CLIENT_SECONDS = 10.0
+CLIENT_SECONDS = 5.0
 #: How long a token of an identity provider is not checked again.
 _PROVIDER_SECONDS = 300.0
 #: How soon a server that asks nobody notices that its first client was made.
