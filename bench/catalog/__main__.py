@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.catalog import scale
+from bench.catalog import scale, vended
 from bench.catalog.client import Plan, run
 from bench.catalog.processes import resident_mb
 from bench.catalog.report import GOALS, Report
@@ -31,18 +31,22 @@ _QUICK = {
 }
 _SERVERS: tuple[Server, ...] = ("frazil", "reference")
 _DATABASES: tuple[Database, ...] = ("postgres", "sqlite")
+#: What the reference server has no part in.
+_OURS = ("scale", "vended")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options().parse_args(arguments)
     options.server = options.server or list(_SERVERS)
     report = Report(quick=options.quick)
-    workloads = options.only or [*GOALS, "scale"]
+    workloads = options.only or [*GOALS, *_OURS]
     for database in options.database or _DATABASES:
         with database_server(database) as postgres:
             _compare(report, database, postgres, workloads, options)
             if "scale" in workloads and "frazil" in options.server:
                 _scale(report, database, postgres, options)
+            if "vended" in workloads and "frazil" in options.server:
+                _vended(report, database, postgres, options)
     print(report.text())
     if options.json:
         options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
@@ -105,10 +109,22 @@ def _scale(
         _say(f"frazil on {database}: {one.workload}: {one.cpu_ms:.3f} ms CPU")
 
 
+def _vended(
+    report: Report, database: Database, postgres: Postgres | None, options: argparse.Namespace
+) -> None:
+    warm, measured = (3_000, 6_000) if options.quick else (10_000, 30_000)
+    _say(f"frazil on {database}: loads with and without credentials …")
+    with target("frazil", database, postgres, "bench_vended") as running:
+        found = vended.measure(running, warm=warm, measured=measured, rounds=3)
+    report.vended[database] = found
+    for one in found:
+        _say(f"frazil on {database}: {one.workload}: {one.cpu_ms:.3f} ms CPU")
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.catalog", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter runs, less exact")
-    parser.add_argument("--only", action="append", choices=[*GOALS, "scale"], help="may be repeated")
+    parser.add_argument("--only", action="append", choices=[*GOALS, *_OURS], help="may be repeated")
     parser.add_argument("--database", action="append", choices=_DATABASES, help="may be repeated")
     parser.add_argument("--server", action="append", choices=_SERVERS, help="may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")

@@ -93,8 +93,10 @@ def _unchunked(data: bytes) -> bytes:
         at = end + 2 + size + 2
 
 
-def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n".encode()
+def get(path: str, **headers: str) -> bytes:
+    """Names of headers with underscores for dashes."""
+    more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n{more}\r\n".encode()
 
 
 def post(path: str, body: bytes) -> bytes:

@@ -21,6 +21,8 @@ from frazil.devstack.postgres import find_installation
 #: Reference over ours in CPU; for `hot`, ours over the reference in commits per second.
 GOALS = {"load": 3.0, "create": 3.0, "commit": 3.0, "hot": 2.0}
 SCALE_GOAL = 1.2
+#: A plain load over one with credentials, in CPU.
+VENDED_GOAL = 0.5
 MEMORY_GOAL = 200.0
 
 _HEADER = (
@@ -44,6 +46,8 @@ class Report:
     quick: bool = False
     measurements: list[Measurement] = field(default_factory=list)
     scale: dict[str, list[Measurement]] = field(default_factory=dict)
+    #: Plain loads and vended ones, by database.
+    vended: dict[str, tuple[Measurement, Measurement]] = field(default_factory=dict)
     #: Resident memory by server and database, just started.
     rest_mb: dict[tuple[str, str], float] = field(default_factory=dict)
     #: Before anything was started: how busy the machine was with other things.
@@ -65,6 +69,9 @@ class Report:
         for database, (few, many, _) in self.scale.items():
             ratio = many.cpu_ms / few.cpu_ms
             found.append(Result(f"catalog.scale.{database}.ratio", ratio, "<=", SCALE_GOAL))
+        if self.vended:
+            worst = min(plain.cpu_ms / vended.cpu_ms for plain, vended in self.vended.values())
+            found.append(Result("catalog.vended.ratio", worst, ">=", VENDED_GOAL))
         ours_at_rest = [mb for (server, _), mb in self.rest_mb.items() if server == "frazil"]
         if ours_at_rest:
             found.append(Result("catalog.memory.rest_mb", max(ours_at_rest), "<=", MEMORY_GOAL))
@@ -80,7 +87,8 @@ class Report:
         """The rows of one database kind, header first."""
         chosen = [m for m in self.measurements if m.database == database]
         chosen.sort(key=lambda m: list(GOALS).index(m.workload))
-        return [_HEADER, *map(_row, chosen), *map(_row, self.scale.get(database, ()))]
+        more = (*self.scale.get(database, ()), *self.vended.get(database, ()))
+        return [_HEADER, *map(_row, chosen), *map(_row, more)]
 
     def text(self) -> str:
         lines = []
@@ -100,6 +108,7 @@ class Report:
             "load_before": round(self.load_before, 2),
             "measurements": [m.as_json() for m in self.measurements],
             "scale": {database: [m.as_json() for m in found] for database, found in self.scale.items()},
+            "vended": {database: [m.as_json() for m in found] for database, found in self.vended.items()},
             "rest_mb": {f"{server} {database}": mb for (server, database), mb in self.rest_mb.items()},
             "results": [
                 {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
@@ -196,4 +205,6 @@ _NOTES = """\
 - Ratios above 1 are in frazil's favour: CPU of the reference over frazil's; for *hot*, frazil's commits per
   second over the reference's. *scale* is frazil's CPU for loading 100 tables among 100,000 over that when
   there are no others (lower is better).
+- *vended* is the CPU of a plain load over that of one that also answers with a credential, from a warm cache,
+  of the same tables in a warehouse on an S3 store with STS (SeaweedFS); the worse one of both databases.
 """

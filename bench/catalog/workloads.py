@@ -1,4 +1,4 @@
-"""The four workloads. A step is what one worker does at a time; it returns the status of its answer."""
+"""The workloads. A step is what one worker does at a time; it returns the status of its answer."""
 
 from __future__ import annotations
 
@@ -307,4 +307,36 @@ class Spread(Workload):
         return "every answer was the table asked for"
 
 
-WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in (Load, Create, Commit, Hot, Spread)}
+class Delegated(Workload):
+    """GET of tables on S3 that are there already: with credentials (`vended` is 1) or plain (0)."""
+
+    name = "delegated"
+
+    async def prepare(self, connections: Sequence[Connection], operations: int) -> None:
+        self._vended = bool(self.options["vended"])
+        mode = "vended-credentials" if self._vended else "client-managed"
+        listed = await ask(connections[0], get(self.tables_path))
+        paths = [f"{self.tables_path}/{one['name']}" for one in listed["identifiers"]]
+        self._requests = []
+        for path in paths:
+            wanted = (await ask(connections[0], get(path)))["metadata"]["table-uuid"].encode()
+            self._requests.append((get(path, X_Iceberg_Access_Delegation=mode), wanted))
+        self._next = itertools.cycle(self._requests)
+
+    async def step(self, worker: int, connection: Connection) -> int:
+        request, wanted = next(self._next)
+        status, body = await connection.send(request)
+        if status == 200:
+            if wanted not in body:
+                raise WrongAnswer(f"{self.target.label}: a load answered with another table")
+            if (b'"s3.secret-access-key"' in body) is not self._vended:
+                raise WrongAnswer(f"{self.target.label}: credentials where none belong, or none")
+        return status
+
+    async def verify(self, connection: Connection) -> str:
+        return "every answer was the table asked for, with credentials only where asked for"
+
+
+WORKLOADS: dict[str, type[Workload]] = {
+    kind.name: kind for kind in (Load, Create, Commit, Hot, Spread, Delegated)
+}
