@@ -8,9 +8,10 @@ from uuid import uuid4
 
 import pytest
 from tests.catalog.api.client import Catalog, key, segment
-from tests.catalog.api.generic.support import Generic, Levels
+from tests.catalog.api.generic.support import Generic, Levels, local_warehouse
 
 from frazil.catalog.server import endpoints
+from frazil.devstack.frazil_server import FrazilServer
 
 MIB = 1024 * 1024
 
@@ -117,13 +118,20 @@ def test_a_warehouse_name_that_needs_escaping(catalog: Catalog, tmp_path: Any) -
     Catalog(catalog.client, made["id"]).create_namespace("ns").ok()
     Generic(catalog.client, name).create(("ns",), "t").ok()
     assert Generic(catalog.client, made["id"]).names(("ns",)) == ["t"]
-    # A name like another warehouse's id leads nowhere else than that id.
-    rename = {"new-name": catalog.prefix}
-    catalog.client.send("POST", f"/management/v1/warehouse/{made['id']}/rename", rename).ok()
-    Generic(catalog.client, catalog.prefix).load(("ns",), "t").refused(404)
     deactivate = f"/management/v1/warehouse/{made['id']}/deactivate"
     catalog.client.send("POST", deactivate).ok()
     Generic(catalog.client, made["id"]).load(("ns",), "t").refused(404, "WarehouseNotActive")
+
+
+def test_a_warehouse_called_like_the_id_of_another(server: FrazilServer, catalog: Catalog) -> None:
+    """An id is only ever that warehouse's: nobody can take over the requests to another."""
+    mine, _ = local_warehouse(server, catalog.client)
+    thief, _ = local_warehouse(server, catalog.client)
+    rename = {"new-name": mine.prefix}
+    catalog.client.send("POST", f"/management/v1/warehouse/{thief.prefix}/rename", rename).ok()
+    Generic(catalog.client, mine.prefix).create(("ns",), "t").ok()
+    assert Generic(catalog.client, mine.prefix).names(("ns",)) == ["t"]
+    assert Generic(catalog.client, thief.prefix).names(("ns",)) == []
 
 
 def test_pages(catalog: Catalog, generic: Generic, ns: Levels) -> None:
