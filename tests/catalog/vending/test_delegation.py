@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.catalog.api.client import Answer, Catalog, key, schema, set_properties
+from tests.catalog.api.client import Answer, Catalog, Client, key, schema, set_properties
 from tests.catalog.vending.conftest import Lake
 from tests.catalog.vending.recording_sts import RecordingSts
 from tests.catalog.vending.support import (
@@ -308,3 +308,30 @@ def test_one_session_serves_many_loads(object_store: ObjectStore, frazil_sqlite:
         catalog.load(NS, "t", READ).ok()
         assert len(sts.asked) == 2
         assert "s3:PutObject" not in sts.asked[1]["Policy"]
+
+
+def test_the_server_takes_on_its_own_role(object_store: ObjectStore, frazil_sqlite: FrazilServer) -> None:
+    """`assume-role-arn` is for the server's own reads and writes, `sts-role-arn` for what is vended."""
+    with RecordingSts(object_store) as sts:
+        profile = {"sts-endpoint": sts.endpoint, "assume-role-arn": object_store.role_arn}
+        body = warehouse_body(object_store, **profile)
+        body["storage-credential"]["external-id"] = "the-external-id"
+        catalog = create_warehouse(frazil_sqlite.port, body)
+        sts.asked.clear()
+        created = catalog.create_table(NS, "t", MANAGED).ok()
+        register = {"name": "u", "metadata-location": created["metadata-location"]}
+        catalog.send("DELETE", catalog.table_path(NS, "t")).ok(204)
+        catalog.send("POST", catalog.namespace_path(NS, "register"), register, MANAGED).ok()
+        (own,) = sts.asked
+        assert (own["RoleArn"], own["RoleSessionName"]) == (object_store.role_arn, "frazil-server")
+        assert own["ExternalId"] == "the-external-id"
+        assert "Policy" not in own
+
+
+def test_a_role_the_server_cannot_take_on_is_named(
+    object_store: ObjectStore, frazil_sqlite: FrazilServer
+) -> None:
+    body = warehouse_body(object_store, **{"assume-role-arn": "arn:aws:iam::000000000000:role/Nobody"})
+    answer = Client(frazil_sqlite.port).send("POST", "/management/v1/warehouse", body)
+    message = answer.refused(400, "StorageValidationFailed", "write step", "AssumeRole", "role/Nobody")
+    assert object_store.catalog.secret not in message

@@ -102,8 +102,10 @@ class Sts:
             raise self._failure(who, f"the answer is not understood: {error}", keys) from None
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        """Let go of the connection; the next request opens another."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
 
     async def _answer(self, body: bytes, keys: Keys) -> ET.Element:
         """Asks again where that can help: a session more does no harm."""

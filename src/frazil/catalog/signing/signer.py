@@ -53,6 +53,6 @@ def open_signer(profile: Profile, credential: Credential | None) -> S3Signer | N
     if not isinstance(credential, S3AccessKey | S3SystemIdentity):
         return None
     # Imported late: a server with local warehouses only never loads an HTTP client.
-    from frazil.catalog.vending.s3 import key_source
+    from frazil.catalog.aws.own_keys import own_keys
 
-    return S3Signer(profile, key_source(credential))
+    return S3Signer(profile, own_keys(profile, credential))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog.aws import Keys, KeySource, StaticKeys, SystemKeys, partition_of
+from frazil.catalog.aws.own_keys import key_source, sts_endpoint
 from frazil.catalog.aws.sts import AssumeRole, Sts
 from frazil.catalog.storage import S3Profile
 from frazil.catalog.storage.credentials import S3AccessKey, S3SystemIdentity
@@ -14,7 +14,11 @@ SESSION_NAME = "frazil"
 
 
 class S3Vendor:
-    """Asks STS for sessions with the credential of one warehouse."""
+    """Asks STS for sessions with the credential of one warehouse.
+
+    The role is `sts-role-arn`, else `assume-role-arn`, which is that of the server itself; it is taken on
+    with the stored credential, not by way of the other role.
+    """
 
     def __init__(self, profile: S3Profile, credential: S3AccessKey | S3SystemIdentity) -> None:
         self._profile = profile
@@ -51,22 +55,6 @@ class S3Vendor:
 
     async def close(self) -> None:
         await self._sts.close()
-
-
-def key_source(credential: S3AccessKey | S3SystemIdentity) -> KeySource:
-    """The keys that a stored credential stands for."""
-    if isinstance(credential, S3AccessKey):
-        return StaticKeys(Keys(credential.access_key_id, credential.secret_access_key))
-    return SystemKeys()
-
-
-def sts_endpoint(profile: S3Profile) -> str:
-    """Where sessions of a profile come from: other stores mostly serve STS beside S3."""
-    if profile.sts_endpoint:
-        return profile.sts_endpoint
-    if profile.flavor == "s3-compat" and profile.endpoint:
-        return profile.endpoint
-    return f"https://sts.{profile.region}.{partition_of(profile.region).domain}"
 
 
 def _client_config(profile: S3Profile) -> dict[str, str]:
