@@ -96,6 +96,7 @@ OUTSIDE = [
     "/lake/x/wh/t1/a",
     "/other/wh/t1/a",
     "/lake2/wh/t1/a",
+    "/lake2wh/t1/a",
     "/lak/wh/t1/a",
     "/wh/t1/a",
     "/",
@@ -272,6 +273,10 @@ def test_a_copy_inside_is_signed_with_its_source(source: str) -> None:
         "lake/wh/t1/%252e%252e/t2/a",
         "lake/wh/t1%2f..%2ft2/a",
         "lake%2Fwh/t1/a",
+        "lake/wh%2Ft1%2Fa",
+        "lake/wh/t1/%5ca",
+        "lake/wh/t1/a/%2e%2e/b",
+        "lake/wh/t1/%ff",
         "other/wh/t1/a",
         "//lake/wh/t1/a",
         "/other/lake/wh/t1/a",
@@ -298,6 +303,7 @@ def test_a_copy_source_cannot_hide() -> None:
     hidden: list[dict[str, list[str]]] = [
         {"x-amz-copy-source": ["lake/wh/t1/a", "other/a"]},
         {"x-amz-copy-source": ["lake/wh/t1/a"], "X-Amz-Copy-Source": ["other/a"]},
+        {"x-amz-copy-source": ["other/a"], "X-Amz-Copy-Source": ["lake/wh/t1/a"]},
         {"x-amz-copy-source ": ["other/a"]},
         {"x-amz-copy-source": []},
         {"x-amz-copy-source-range": ["bytes=0-1"]},
@@ -323,6 +329,28 @@ def test_a_copy_source_cannot_hide() -> None:
 def test_headers_that_reach_further_are_refused(name: str) -> None:
     with pytest.raises(NotAllowed):
         judged("PUT", f"{STORE}/lake/wh/t1/a", {name: ["x"]})
+
+
+def test_headers_of_writing_are_not_signed_for_reading() -> None:
+    for name in ("x-amz-meta-a", "x-amz-storage-class", "x-amz-server-side-encryption"):
+        judged("PUT", f"{STORE}/lake/wh/t1/a", {name: ["x"]})
+        with pytest.raises(NotAllowed):
+            judged("GET", f"{STORE}/lake/wh/t1/a", {name: ["x"]})
+
+
+@pytest.mark.parametrize("value", ["a\nx-amz-acl:public-read", "a\r", "\0", "❄", "a\x7f"])
+def test_a_header_is_one_line_of_ascii(value: str) -> None:
+    with pytest.raises(NotAllowed):
+        judged("PUT", f"{STORE}/lake/wh/t1/a", {"x-amz-meta-a": [value]})
+
+
+def test_what_is_of_the_bucket_is_not_asked_of_an_object() -> None:
+    url = f"{STORE}/lake/wh/t1/a"
+    for query in ("list-type=2&prefix=wh%2Ft1%2F", "prefix=wh%2Ft1%2F"):
+        with pytest.raises(NotAllowed):
+            judged("GET", f"{url}?{query}")
+    with pytest.raises(NotAllowed):
+        judged("POST", f"{url}?delete", body=delete("wh/t1/a"))
 
 
 def test_the_signature_covers_what_decides_and_nothing_that_varies() -> None:
@@ -454,6 +482,10 @@ _ENTITY = '<!DOCTYPE Delete [<!ENTITY x "wh/t2/a">]>'
         delete("wh/t1/a</Key><Key>wh/t2/a"),
         delete("wh/t1/a</Key><VersionId>1</VersionId><Key>"),
         delete("wh/t1/a<b/>"),
+        delete("wh/t2/a<b/>wh/t1/a"),
+        delete("wh/t1/a").replace("<Object>", "<Evil/><Object>"),
+        delete("wh/t1/a").replace("</Object>", "<ETag/></Object>"),
+        f"<Other>{delete('wh/t1/a')}</Other>",
         delete("wh/t1/a").replace("<Object>", "<Object><VersionId>1</VersionId>"),
         delete("wh/t1/a").replace("<Object>", "<Object>x"),
         delete("wh/t1/a").replace("<Key>", '<Key encoding="base64">'),

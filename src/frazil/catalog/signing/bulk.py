@@ -67,12 +67,8 @@ class _Reader:
         self._text.clear()
 
     def _end(self, name: str) -> None:
-        text = "".join(self._text)
-        if self._open in _TEXT:
-            if name == "Key":
-                self._keys.append(text)
-        elif text.strip():
-            raise NotAllowed(f"body: text inside <{name}> is not legal")
+        if name == "Key":
+            self._keys.append("".join(self._text))
         self._text.clear()
         self._open = self._open[:-1]
         if name == "Object" and len(self._keys) != self._objects:
