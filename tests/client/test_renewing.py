@@ -82,7 +82,7 @@ def test_a_server_that_is_away_is_bridged(monkeypatch: pytest.MonkeyPatch) -> No
     first = keys.current()
     # As if most of the hour had passed.
     now = time.monotonic
-    monkeypatch.setattr("frazil.client.renewing.time.monotonic", lambda: now() + 3570)
+    monkeypatch.setattr("frazil.client.renewing.monotonic", lambda: now() + 3570)
     server.failure = Unavailable("away")
     assert keys.current() is first
     assert server.asked == 2

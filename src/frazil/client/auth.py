@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -88,7 +88,7 @@ class OAuthTokens:
 
     def ready(self, refused: str | None) -> str | None:
         issued = self._issued
-        if issued is None or issued.token == refused or time.monotonic() >= issued.renew_at:
+        if issued is None or issued.token == refused or monotonic() >= issued.renew_at:
             return None
         return issued.token
 
@@ -98,7 +98,7 @@ class OAuthTokens:
             answer = yield from exchange(self._request(), self._retry)
         except (Unavailable, CommitStateUnknown) as error:
             old = self._issued
-            if old is not None and old.token != refused and time.monotonic() < old.expires_at:
+            if old is not None and old.token != refused and monotonic() < old.expires_at:
                 return old.token
             raise Unavailable(f"no token could be had from {self._where}: {error.message}") from None
         except FrazilError as error:
@@ -143,7 +143,7 @@ def _issued(answer: Answer) -> _Issued:
         raise Unauthenticated(f"the token endpoint issued a token of type {found.token_type!r}, not bearer")
     if found.expires_in is None:
         return _Issued(found.access_token, float("inf"), float("inf"))
-    now = time.monotonic()
+    now = monotonic()
     margin = min(_MARGIN, found.expires_in / 4)
     return _Issued(found.access_token, now + found.expires_in - margin, now + found.expires_in)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from time import monotonic
 
 from frazil.client.credentials import VendedCredentials
 from frazil.core.errors import CommitStateUnknown, Unavailable
@@ -24,7 +24,7 @@ class _Held:
 
     def ready(self) -> VendedCredentials | None:
         held = self._held
-        return held[0] if held is not None and time.monotonic() < held[1] else None
+        return held[0] if held is not None and monotonic() < held[1] else None
 
     def keep(self, credentials: VendedCredentials) -> VendedCredentials:
         """A server may give keys from its cache again: they are kept for half of what they have left."""
@@ -32,7 +32,7 @@ class _Held:
         if credentials.expires_at is not None:
             left = (credentials.expires_at - datetime.now(UTC)).total_seconds()
             renew_in = max(left - self._margin, left / 2)
-        self._held = (credentials, time.monotonic() + renew_in)
+        self._held = (credentials, monotonic() + renew_in)
         return credentials
 
     def bridge(self) -> VendedCredentials | None:
