@@ -19,7 +19,10 @@ def test_what_it_gives_is_refused_by_the_store_when_it_says_so(object_store: Obj
         )
     session = answer["Credentials"]
     expiry = session["Expiration"].timestamp()
-    assert proxy.expiries == [expiry]
+    [given] = proxy.given
+    assert (given.access, given.expires_at) == (session["AccessKeyId"], expiry)
+    assert given.secret not in repr(given)
+    assert given.token == session["SessionToken"] not in repr(given)
     assert expiry - time.time() <= 3
     s3 = boto3.client(
         "s3",
@@ -41,7 +44,7 @@ def test_a_refusal_passes_through(object_store: ObjectStore) -> None:
             RoleArn=object_store.role_arn, RoleSessionName="test"
         )
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
-    assert proxy.expiries == []
+    assert proxy.given == []
 
 
 def _sts(endpoint: str, keys: Keys) -> boto3.client:

@@ -16,6 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -23,9 +24,21 @@ from urllib.parse import urlsplit
 from frazil.devstack.ports import free_port
 from frazil.devstack.seaweed import ObjectStore
 
+_ACCESS = re.compile(r"(?<=<AccessKeyId>)[^<]+")
+_SECRET = re.compile(r"(?<=<SecretAccessKey>)[^<]+")
 _TOKEN = re.compile(r"(?<=<SessionToken>)[^<]+")
 _EXPIRATION = re.compile(r"(?<=<Expiration>)[^<]+")
 _HOP = ("connection", "content-length", "transfer-encoding")
+
+
+@dataclass(frozen=True)
+class Session:
+    """Keys that were given, so that a test can look for them where they must not be."""
+
+    access: str
+    secret: str = field(repr=False)
+    token: str = field(repr=False)
+    expires_at: int
 
 
 class StsProxy:
@@ -39,8 +52,8 @@ class StsProxy:
         self.seconds = seconds
         self._store = store
         self._port = free_port()
-        #: The moments at which what was given so far expires, in seconds since 1970.
-        self.expiries: list[int] = []
+        #: What was given so far, in this order.
+        self.given: list[Session] = []
         self._server: http.server.ThreadingHTTPServer | None = None
 
     @property
@@ -70,8 +83,9 @@ class StsProxy:
         if found is None:
             return answer
         expiry = int(time.time()) + self.seconds
-        self.expiries.append(expiry)
         answer = _TOKEN.sub(resign(found[0], self._store.signing_key, expiry), answer)
+        access, secret, token = (part.findall(answer)[0] for part in (_ACCESS, _SECRET, _TOKEN))
+        self.given.append(Session(access, secret, token, expiry))
         return _EXPIRATION.sub(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(expiry)), answer)
 
 
