@@ -77,6 +77,20 @@ def is_there(location: str) -> bool:
     return Path(location.removeprefix("file://")).exists()
 
 
+def refuse_deletes(times: int) -> None:
+    """The storage does not delete the first of each of so many batches."""
+    original = LocalStorage.delete
+
+    async def refusing(self: LocalStorage, locations: Sequence[str]) -> list[tuple[str, str]]:
+        nonlocal times
+        if times <= 0 or not locations:
+            return await original(self, locations)
+        times -= 1
+        return [(locations[0], "not today"), *await original(self, locations[1:])]
+
+    LocalStorage.delete = refusing  # type: ignore[method-assign]
+
+
 def set_janitor() -> None:
     """Short leases; deletes one file at a time, slowly, and dies after some of them."""
     lease = int(os.environ.get("FRAZIL_TRAP_LEASE_MS", "30000"))
@@ -92,6 +106,7 @@ def set_janitor() -> None:
             return await claim(*args)
 
         purges.claim = late  # type: ignore[assignment]
+    refuse_deletes(int(os.environ.get("FRAZIL_TRAP_REFUSALS", "0")))
     pause = float(os.environ.get("FRAZIL_TRAP_DELETE_PAUSE", "0"))
     allowed = int(os.environ.get("FRAZIL_TRAP_DELETES", "-1"))
     if not pause and allowed < 0:

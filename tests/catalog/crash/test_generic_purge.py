@@ -119,3 +119,19 @@ def test_a_slow_purge_keeps_its_lease(postgres_url: Callable[[], str]) -> None:
         wait_until(lambda: not db.query("SELECT 1 FROM purge"), what="purge to be done")
         assert not (root / "t").exists()
         assert [row[0] for row in db.query("SELECT attempts FROM audit_purge WHERE op = 'DELETE'")] == [1]
+
+
+@pytest.mark.services
+def test_is_not_done_while_a_file_is_left(tmp_path: Path) -> None:
+    """The location stays taken until the storage has deleted the last file."""
+    with TrappedServer(tmp_path, poll=0.1, refusals=2) as server, Rest(server.port) as rest:
+        create_namespace(rest, "ns")
+        root = server.data_dir / "warehouse"
+        assert create(rest, "t", root / "t").status == 200
+        fill(root / "t")
+        db = SqliteDb(server.data_dir / "catalog.db")
+        drop(rest, "t")
+        wait_until(lambda: db.query("SELECT 1 FROM purge WHERE last_error IS NOT NULL"), what="a refusal")
+        assert "not today" in db.query("SELECT last_error FROM purge")[0][0]
+        wait_until(lambda: not db.query("SELECT 1 FROM purge"), what="purge to be done")
+        assert not (root / "t").exists()
