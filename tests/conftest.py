@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.devstack.azurite import Azurite
 from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.gcs import GcsEmulator
 from frazil.devstack.keycloak import Keycloak
 from frazil.devstack.postgres import Postgres
 from frazil.devstack.seaweed import ObjectStore
@@ -17,7 +20,16 @@ from frazil.devstack.seaweed import ObjectStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SERVICES = {"postgres", "postgres_url", "object_store", "frazil_sqlite", "frazil_postgres", "keycloak"}
+_SERVICES = {
+    "azurite",
+    "gcs_emulator",
+    "postgres",
+    "postgres_url",
+    "object_store",
+    "frazil_sqlite",
+    "frazil_postgres",
+    "keycloak",
+}
 _JVM = {"keycloak", "spark"}
 _numbers = itertools.count(1)
 
@@ -58,6 +70,28 @@ def postgres_url(postgres: Postgres) -> Iterator[Callable[[], str]]:
 def object_store() -> Iterator[ObjectStore]:
     """One S3 store with STS; make a bucket of your own with `create_bucket`."""
     with ObjectStore() as store:
+        yield store
+
+
+def _need(*programs: str) -> None:
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not on this machine, which the emulator needs")
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """Azure's blob service, emulated; make a container of your own with `create_container`."""
+    _need("node", "npm")
+    with Azurite() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def gcs_emulator() -> Iterator[GcsEmulator]:
+    """Google Cloud Storage, emulated; make a bucket of your own with `create_bucket`."""
+    _need("go")
+    with GcsEmulator() as store:
         yield store
 
 

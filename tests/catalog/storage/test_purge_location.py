@@ -21,33 +21,41 @@ def write(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names]
 
 
+async def always() -> bool:
+    return True
+
+
 async def test_who_lost_the_lease_deletes_nothing_more(tmp_path: Path) -> None:
     """Somebody else may own the place by then."""
     storage = disk(tmp_path)
     files = write(tmp_path / "t", *(f"{n:04}" for n in range(2500)))
     asked = iter([True, False])
-    report = await purge_location(storage, f"{storage.base}/t", lambda: next(asked))
+
+    async def once() -> bool:
+        return next(asked)
+
+    report = await purge_location(storage, f"{storage.base}/t", once)
     assert not report.complete
     assert "taken over" in report.failures[0][1]
     assert sum(path.exists() for path in files) == 1500
-    report = await purge_location(storage, f"{storage.base}/t", lambda: True)
+    report = await purge_location(storage, f"{storage.base}/t", always)
     assert (report.complete, report.deleted) == (True, 1500)
 
 
 async def test_what_cannot_be_deleted_is_reported() -> None:
     storage = Store(["t/a", "t/b"], refuse={"t/b"})
-    report = await purge_location(storage.as_storage(), "t", lambda: True)
+    report = await purge_location(storage.as_storage(), "t", always)
     assert (report.complete, report.deleted) == (False, 1)
     assert report.failures == [("t/b", "refused")]
 
 
 async def test_a_writer_with_keys_is_outlasted_or_reported() -> None:
     twice = Store(["t/a"], after=lambda n: [f"t/new{n}"] if n < 3 else [])
-    report = await purge_location(twice.as_storage(), "t", lambda: True)
+    report = await purge_location(twice.as_storage(), "t", always)
     assert report.complete
     assert twice.names == []
     forever = Store(["t/a"], after=lambda n: [f"t/new{n}"])
-    report = await purge_location(forever.as_storage(), "t", lambda: True)
+    report = await purge_location(forever.as_storage(), "t", always)
     assert not report.complete
     assert "somebody writes" in report.failures[0][1]
 
@@ -56,7 +64,7 @@ async def test_directory_markers_do_not_hold_a_purge_up() -> None:
     """S3A leaves objects like `t/dir/`; the store's client lists and deletes them as `t/dir`: in vain."""
     markers = {f"t/dir{n}" for n in range(3)}
     store = Store([*sorted(markers), "t/x"], immortal=markers)
-    report = await purge_location(store.as_storage(), "t", lambda: True)
+    report = await purge_location(store.as_storage(), "t", always)
     assert report.complete
     assert store.names == sorted(markers)
     assert (report.skipped, report.skips[0].location) == (3, "t/dir0")

@@ -156,15 +156,19 @@ class ObjectStorage:
         await obstore.put_async(self._store, key, data, mode="overwrite", use_multipart=False)
 
     async def _delete_bulk(self, keys: list[str]) -> list[tuple[str, str]]:
-        try:
-            await obstore.delete_async(self._store, keys)
-        except FileNotFoundError:
-            pass
-        except _FAILURES as error:
-            if is_unreachable(error):
-                return [(key, reason(error, self._secrets)) for key in keys]
-        else:
-            return []
+        # Some clouds delete many by POST, which obstore does not repeat when a connection breaks.
+        for last in (False, True):
+            try:
+                await obstore.delete_async(self._store, keys)
+            except FileNotFoundError:
+                break
+            except _FAILURES as error:
+                if not is_unreachable(error):
+                    break
+                if last:
+                    return [(key, reason(error, self._secrets)) for key in keys]
+            else:
+                return []
         # One refused object fails the whole answer, so ask for each by itself to learn which.
         slots = asyncio.Semaphore(_PARALLEL_DELETES)
         results = await asyncio.gather(*(self._delete_one(key, slots) for key in keys))
