@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
+from frazil.catalog.db import Database
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.storage import PurgeReport, purge_files, purge_location
 from frazil.catalog.store import idempotency, purges
@@ -21,15 +21,23 @@ _RENEW_SECONDS = purges.LEASE_MS / 3000
 _MAX_WAIT_MS = 3_600_000
 
 
-@dataclass
 class _Lease:
-    """Until when a purge is ours; moved ahead while the work goes on."""
+    """A purge that is ours for a while, as the database has it: clocks of servers may differ."""
 
-    until: int
+    def __init__(self, database: Database, purge_id: str, until: int) -> None:
+        self._database = database
+        self._purge_id = purge_id
+        self._turn = asyncio.Lock()
+        self.until = until
 
-    def holds(self) -> bool:
-        """With time to spare for one batch: who lost the lease must not delete what another put there."""
-        return now_ms() + purges.LEASE_MS // 3 < self.until
+    async def renew(self) -> bool:
+        """Hold it longer; False when another process has it."""
+        async with self._turn:
+            until = await purges.renew(self._database, self._purge_id, self.until, now_ms())
+            if until is None:
+                return False
+            self.until = until
+            return True
 
 
 class Janitor:
@@ -62,7 +70,7 @@ class Janitor:
         while (purge := await purges.next_due(database, now_ms())) is not None:
             until = await purges.claim(database, purge, now_ms())
             if until is not None:
-                await self._purge(purge, _Lease(until))
+                await self._purge(purge, _Lease(database, purge.purge_id, until))
         self._catalog.metrics.purges_waiting.set(await purges.waiting(database))
 
     async def _purge(self, purge: purges.Purge, lease: _Lease) -> None:
@@ -70,10 +78,8 @@ class Janitor:
         work = asyncio.create_task(self._delete_files(purge, lease))
         try:
             while not (await asyncio.wait([work], timeout=_RENEW_SECONDS))[0]:
-                renewed = await purges.renew(database, purge.purge_id, lease.until, now_ms())
-                if renewed is None:
+                if not await lease.renew():
                     return
-                lease.until = renewed
             error = work.result()
         finally:
             work.cancel()
@@ -106,6 +112,6 @@ class Janitor:
     async def _report(self, purge: purges.Purge, lease: _Lease) -> PurgeReport:
         warehouse = await self._catalog.warehouses.get(purge.warehouse_id)
         if purge.kind == "generic-table":
-            return await purge_location(warehouse.storage, purge.location, lease.holds)
+            return await purge_location(warehouse.storage, purge.location, lease.renew)
         metadata = msgspec.json.decode(purge.metadata)
         return await purge_files(warehouse.storage, metadata, purge.metadata_location)

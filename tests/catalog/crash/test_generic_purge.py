@@ -135,3 +135,25 @@ def test_is_not_done_while_a_file_is_left(tmp_path: Path) -> None:
         assert "not today" in db.query("SELECT last_error FROM purge")[0][0]
         wait_until(lambda: not db.query("SELECT 1 FROM purge"), what="purge to be done")
         assert not (root / "t").exists()
+
+
+@pytest.mark.services
+def test_who_lost_the_lease_stops(tmp_path: Path) -> None:
+    """Somebody else may finish the purge, and another table may move in: nothing more may be deleted."""
+    with TrappedServer(tmp_path, poll=0.1, delete_pause=0.001) as server, Rest(server.port) as rest:
+        create_namespace(rest, "ns")
+        root = server.data_dir / "warehouse"
+        assert create(rest, "t", root / "t").status == 200
+        (root / "t").mkdir()
+        for number in range(3100):
+            (root / "t" / str(number)).touch()
+        db = SqliteDb(server.data_dir / "catalog.db")
+        drop(rest, "t")
+        wait_until(lambda: len(files_below(root / "t")) < 3100, what="the purge to begin")
+        db.change("UPDATE purge SET not_before = not_before + 1")
+        wait_until(lambda: "taken over" in server.log_tail(), what="the server to notice")
+        left = files_below(root / "t")
+        assert len(left) >= 100
+        assert len(db.query("SELECT 1 FROM purge")) == 1
+        time.sleep(0.3)
+        assert files_below(root / "t") == left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,9 @@ async def purge_files(
     return report
 
 
-async def purge_location(storage: Storage, location: str, allowed: Callable[[], bool]) -> PurgeReport:
+async def purge_location(
+    storage: Storage, location: str, allowed: Callable[[], Awaitable[bool]]
+) -> PurgeReport:
     """Delete every file below `location`, until a walk finds none.
 
     The location must be kept free for the whole time: `allowed` is asked before each batch, and the first
@@ -68,7 +70,7 @@ async def purge_location(storage: Storage, location: str, allowed: Callable[[], 
         found = 0
         digest = hashlib.blake2b()
         async for batch in storage.walk(location):
-            if not allowed():
+            if not await allowed():
                 report.count(1, [(location, "the purge was taken over by another process")])
                 return report
             report.count(len(batch), await storage.delete(batch))
