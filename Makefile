@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.frazil-setup
-CODE := src tests tools $(wildcard bench)
+CODE := src tests tools examples $(wildcard bench)
 ARGS ?=
 
 ##@ Use
@@ -25,6 +25,10 @@ setup: $(STAMP) ## Create .venv with frazil and everything it is developed with
 .PHONY: demo
 demo: $(STAMP) ## Start a catalog, write with Spark, read with PyIceberg
 	$(BIN)/python -m frazil.cli demo $(ARGS)
+
+.PHONY: example
+example: $(STAMP) ## Generic tables: Spark and pyarrow write with keys that reach one table only
+	$(BIN)/python examples/generic_table.py
 
 ##@ Test (ARGS="-k name" goes to pytest)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from botocore.config import Config
 from pyarrow.fs import FileSystem, S3FileSystem
 
-from frazil.client import VendedCredentials, WarehouseClient
+from frazil.client import Client, VendedCredentials, WarehouseClient
 from frazil.client.flow import Sync
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
@@ -54,6 +54,9 @@ class Lake:
         """A generic table called `name`, as keys for it."""
         self.client.generic_tables.create(NAMESPACE, name, "dataset", base_location=location(name))
         return self.client.generic_tables.credentials(NAMESPACE, name)
+
+    def new_client(self) -> Client:
+        return Client(self.server.uri)
 
     def admin(self) -> Any:
         """The store as its owner sees it."""
