@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog.secrets import KEY_BYTES, SecretBox, load_or_create_key
-from frazil.core.errors import InvalidConfig
+from frazil.core.errors import FrazilError, InvalidConfig, Unavailable
 
 KEY = bytes(range(KEY_BYTES))
 
@@ -25,14 +25,14 @@ def test_what_is_sealed_opens_again() -> None:
 def test_a_sealed_value_is_tied_to_row_key_and_version() -> None:
     box = SecretBox(KEY)
     sealed = box.seal(b"hunter2", b"row 1")
-    with pytest.raises(InvalidConfig, match="another row"):
+    with pytest.raises(Unavailable, match="another row"):
         box.open(sealed, b"row 2")
-    with pytest.raises(InvalidConfig, match="another key"):
+    with pytest.raises(Unavailable, match="another key"):
         SecretBox(b"x" * KEY_BYTES).open(sealed, b"row 1")
     with pytest.raises(InvalidConfig, match="unknown version"):
         box.open(b"\x02" + sealed[1:], b"row 1")
     for damaged in (b"", sealed[:1], sealed[:10], sealed[:-1], sealed[:-1] + bytes([sealed[-1] ^ 1])):
-        with pytest.raises(InvalidConfig):
+        with pytest.raises(FrazilError):
             box.open(damaged, b"row 1")
 
 

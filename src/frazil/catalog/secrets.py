@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from frazil.core.errors import InvalidConfig
+from frazil.core.errors import InvalidConfig, Unavailable
 
 KEY_BYTES = 32
 _VERSION = b"\x01"
@@ -57,10 +57,10 @@ class SecretBox:
         try:
             return self._cipher.decrypt(nonce, ciphertext, _LABEL + context)
         except (InvalidTag, ValueError):
-            raise InvalidConfig(
+            raise Unavailable(
                 f"a stored secret cannot be opened with the key {self._fingerprint}: it was sealed with "
                 "another key, or for another row, or was altered. Start the server with the key it was "
-                "written with"
+                "written with; after `frazil key rotate`, with the new one"
             ) from None
 
 
@@ -68,7 +68,24 @@ def load_or_create_key(path: Path) -> bytes:
     """The key in `path`; a new one is written there (0600) if there is none."""
     if not path.exists():
         _create_key(path)
-    return _load_key(path)
+    return load_key(path)
+
+
+def replace_key(path: Path, pending: Path) -> None:
+    """Let the key in `pending` take the place of the one in `path`, in one step."""
+    pending.replace(path)
+    _sync_folder(path.parent)
+
+
+def parse_key(text: str, origin: str) -> bytes:
+    """A key in hexadecimal; the message does not repeat it."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise InvalidConfig(f"{origin} does not hold a key: {KEY_BYTES} bytes in hexadecimal are expected")
+    return key
 
 
 def _create_key(path: Path) -> None:
@@ -85,22 +102,20 @@ def _create_key(path: Path) -> None:
             os.link(draft, path)
     finally:
         draft.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
-def _load_key(path: Path) -> bytes:
+def load_key(path: Path) -> bytes:
+    """The key in `path`, which must be private to its owner."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o027:
         raise InvalidConfig(f"{path} has mode {mode:04o}, not private to the server. Try: chmod 600 {path}")
-    text = path.read_text(encoding="ascii", errors="replace").strip()
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise InvalidConfig(f"{path} does not hold a key: {KEY_BYTES} bytes in hexadecimal are expected")
-    return key
+    return parse_key(path.read_text(encoding="ascii", errors="replace"), str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -32,12 +33,15 @@ from frazil.catalog.identity.opening import open_guard
 from frazil.catalog.logs import RequestLog
 from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.purging import Janitor
-from frazil.catalog.secrets import SecretBox, load_or_create_key
+from frazil.catalog.rotation import key_in_force
+from frazil.catalog.secrets import SecretBox, load_key, load_or_create_key
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.settings import ServerSettings
 from frazil.catalog.storage import LocalProfile, encode_profile
 from frazil.core.errors import InvalidConfig
 from frazil.core.names import check_name, name_key
+
+_log = logging.getLogger(__name__)
 
 
 def endpoints() -> list[Endpoint]:
@@ -64,17 +68,21 @@ async def running_catalog(settings: ServerSettings) -> AsyncIterator[HttpApp]:
     """The application, with its database open and its background work running."""
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        secrets = SecretBox(_secret_key(settings))
+        keys = _keys(settings)
     except OSError as error:
         raise InvalidConfig(
             f"the data directory {settings.data_dir} cannot be used: {error.strerror}; "
             "choose another with --data-dir"
         ) from error
     database = await connect(settings.database)
+    try:
+        secrets = await prepare(database, settings, keys)
+    except BaseException:
+        await database.close()
+        raise
     metrics = RequestMetrics()
     catalog = Catalog(settings, database, secrets, metrics)
     try:
-        await prepare(database, settings, secrets)
         guard = catalog.guard = await open_guard(settings, database, secrets)
         every = endpoints()
         catalog.endpoints = _advertised(every)
@@ -107,10 +115,12 @@ def _describe(catalog: Catalog, every: list[Endpoint]) -> None:
     catalog.openapi = json_bytes(document)
 
 
-async def prepare(database: Database, settings: ServerSettings, secrets: SecretBox) -> None:
-    """Bring the schema up to date and make sure that the first rows are there."""
+async def prepare(database: Database, settings: ServerSettings, keys: list[SecretBox]) -> SecretBox:
+    """Bring the schema up to date and make sure that the first rows are there; the key of `keys` in force."""
     await bring_up_to_date(database)
+    secrets = await _key_in_force(database, keys)
     await _first_rows(database, settings, secrets)
+    return secrets
 
 
 async def _first_rows(database: Database, settings: ServerSettings, secrets: SecretBox) -> None:
@@ -145,7 +155,7 @@ async def _first_rows(database: Database, settings: ServerSettings, secrets: Sec
     if row is None or row[0] != fingerprint:
         raise InvalidConfig(
             "the credentials in this database are sealed with another key: set FRAZIL_ENCRYPTION_KEY to it, "
-            f"or bring the file {_key_file(settings)} of the first server"
+            f"or bring the file {settings.key_file} of the first server"
         )
 
 
@@ -155,14 +165,21 @@ def _default_warehouse_dir(settings: ServerSettings) -> Path:
     return directory
 
 
-def _secret_key(settings: ServerSettings) -> bytes:
+def _keys(settings: ServerSettings) -> list[SecretBox]:
+    """The key, and while a rotation is not finished the one that may be in force already."""
     if settings.encryption_key:
-        return bytes.fromhex(settings.encryption_key)
-    return load_or_create_key(_key_file(settings))
+        return [SecretBox(bytes.fromhex(settings.encryption_key))]
+    keys = [SecretBox(load_or_create_key(settings.key_file))]
+    if settings.pending_key_file.exists():
+        keys.append(SecretBox(load_key(settings.pending_key_file)))
+    return keys
 
 
-def _key_file(settings: ServerSettings) -> Path:
-    return settings.data_dir / "secret.key"
+async def _key_in_force(database: Database, keys: list[SecretBox]) -> SecretBox:
+    present = await key_in_force(database)
+    if len(keys) > 1:
+        _log.warning("a key rotation was interrupted; run `frazil key rotate` again to finish it")
+    return next((key for key in keys if key.fingerprint() == present), keys[0])
 
 
 def _advertised(every: list[Endpoint]) -> list[str]:

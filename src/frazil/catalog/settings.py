@@ -123,6 +123,16 @@ class ServerSettings:
         return is_loopback(self.host)
 
     @property
+    def key_file(self) -> Path:
+        """Where the key lies that seals stored credentials, if it is not given."""
+        return self.data_dir / "secret.key"
+
+    @property
+    def pending_key_file(self) -> Path:
+        """Where the next key lies while `frazil key rotate` runs."""
+        return self.data_dir / "secret.key.new"
+
+    @property
     def database(self) -> str:
         """The database URL in force."""
         return self.database_url or f"sqlite://{self.data_dir / 'catalog.db'}"

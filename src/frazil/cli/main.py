@@ -11,6 +11,7 @@ from frazil.cli.client import client
 from frazil.cli.credentials import credentials
 from frazil.cli.demo import demo
 from frazil.cli.generic import generic
+from frazil.cli.key import key
 from frazil.cli.migrate import migrate
 from frazil.cli.namespace import namespace
 from frazil.cli.serve import serve
@@ -33,6 +34,7 @@ def cli() -> None:
 cli.add_command(serve)
 cli.add_command(migrate)
 cli.add_command(client)
+cli.add_command(key)
 cli.add_command(warehouse)
 cli.add_command(namespace)
 cli.add_command(table)

@@ -13,7 +13,7 @@ import binascii
 import msgspec
 
 from frazil.catalog.secrets import SecretBox
-from frazil.core.errors import InvalidConfig, NotAllowed
+from frazil.core.errors import InvalidConfig, NotAllowed, Unavailable
 
 #: Longer than any session of vended keys: nothing renews it.
 _LIFETIME_MS = 24 * 3600 * 1000
@@ -35,7 +35,7 @@ def unseal(secrets: SecretBox, warehouse_id: str, token: str, now_ms: int) -> st
     try:
         sealed = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
         staged = msgspec.json.decode(secrets.open(sealed, _context(warehouse_id)), type=_Staged)
-    except (binascii.Error, ValueError, InvalidConfig):
+    except (binascii.Error, ValueError, InvalidConfig, Unavailable):
         raise NotAllowed("this staged table is not of this server; create it again") from None
     if staged.expires_at < now_ms:
         raise NotAllowed("this table was staged too long ago; create it again")

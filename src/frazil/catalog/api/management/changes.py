@@ -26,6 +26,7 @@ from frazil.catalog.api.management.specs import (
 )
 from frazil.catalog.api.management.warehouses import answer
 from frazil.catalog.http import Request, Response, json_response
+from frazil.catalog.rotation import require_key
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.storage import check_update
 from frazil.catalog.store import warehouses
@@ -117,6 +118,7 @@ async def _set_storage(catalog: Catalog, before: WarehouseRow, spec: StorageSpec
     sealed = spec.sealed(catalog, before.warehouse_id)
     async with catalog.database.transaction() as connection:
         await warehouses.lock_places(catalog.database, connection)
+        await require_key(connection, catalog.secrets)
         # The endpoint may have changed, and with it the store that the bucket is in.
         await require_exclusive(connection, spec.profile, before.warehouse_id)
         await warehouses.set_storage(connection, before, spec.profile, sealed, now_ms())

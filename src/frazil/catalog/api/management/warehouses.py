@@ -26,6 +26,7 @@ from frazil.catalog.api.management.specs import (
     storage_spec,
 )
 from frazil.catalog.http import Request, Response, json_response, no_content
+from frazil.catalog.rotation import require_key
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.store import projects, warehouses
 from frazil.catalog.store.warehouses import WarehouseRow
@@ -90,6 +91,7 @@ async def create_warehouse(catalog: Catalog, request: Request) -> Response:
     async with catalog.database.transaction() as connection:
         # A rival may have taken the place while the storage was being tried.
         await warehouses.lock_places(catalog.database, connection)
+        await require_key(connection, catalog.secrets)
         await require_exclusive(connection, spec.profile)
         await warehouses.insert(connection, row, now_ms())
     return json_response(warehouse_answer(catalog, row), 201)
