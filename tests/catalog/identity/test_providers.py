@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from tests.catalog.identity.issuer import Issuer, Key, encoded, rsa_key
 
@@ -68,6 +69,14 @@ async def test_a_flood_of_unknown_keys_does_not_reach_the_provider(issuer: Issue
                 await check(found, issuer.token(Key(KEY.private, "RS256", f"made-up-{number}")))
         await check(found, issuer.token(KEY))
     assert issuer.asked[KEYS_AT] == 1
+
+
+async def test_an_algorithm_that_is_not_allowed_does_not_reach_the_provider(issuer: Issuer) -> None:
+    token = jwt.encode(issuer.claims(), "s" * 32, algorithm="HS256", headers={"kid": KEY.key_id})
+    async with provider(issuer.uri) as found:
+        with pytest.raises(Rejected, match="algorithm"):
+            await check(found, token)
+    assert not issuer.asked
 
 
 async def test_a_new_key_is_found_and_an_old_one_is_dropped(
