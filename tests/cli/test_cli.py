@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Command
 from tests.cli.running import frazil
 
 from frazil import __version__
-from frazil.cli import main
 
 SECRETS = {"FRAZIL_DATABASE_URL": "postgresql://me:hunter2@db.example/x", "FRAZIL_ENCRYPTION_KEY": "ab" * 32}
-
-
-@dataclass(frozen=True)
-class Run:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class Command:
-    """`frazil` in this process, for what ends before a server would start."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-        for name in os.environ:
-            if name.startswith("FRAZIL_"):
-                monkeypatch.delenv(name)
-
-    def __call__(self, *arguments: str, environment: dict[str, str] | None = None) -> Run:
-        for name, value in (environment or {}).items():
-            self._monkeypatch.setenv(name, value)
-        self._monkeypatch.setattr(sys, "argv", ["frazil", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        shown = self._capsys.readouterr()
-        return Run(int(ended.value.code or 0), shown.out, shown.err)
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
 
 
 def test_help_names_the_commands(command: Command) -> None:
