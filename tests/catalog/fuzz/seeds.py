@@ -94,7 +94,7 @@ class Seeds:
         if isinstance(result.get("representations"), list):
             result["representations"] = result["representations"][:1]
         if "metadata-location" in result:
-            result["metadata-location"] = self.spare_location
+            result |= {"metadata-location": self.spare_location, "name": f"new {uuid.uuid4()}"}
         if isinstance(result.get("schema"), dict):
             result["schema"] = _repaired(result["schema"])
         if "format" in result or {"name", "schema"} <= set(result):
