@@ -69,6 +69,8 @@ class Reader:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONNOUSERSITE": "1",
             "FRAZIL_PORT": str(self.port),
+            # What the commands look for at port 8181 otherwise.
+            "FRAZIL_URI": f"http://127.0.0.1:{self.port}",
             **self.variables,
         }
 
@@ -116,6 +118,7 @@ def reader(
             "http://127.0.0.1:9000": object_store.endpoint,
             "MY-ACCESS-KEY": object_store.catalog.access,
             "MY-SECRET-KEY": object_store.catalog.secret,
+            "arn:aws:iam::123456789012:role/lake": object_store.role_arn,
             "postgresql://frazil:secret@127.0.0.1:5432/frazil": postgres_url(),
             "/tmp/frazil-scratch": str(tmp_path / "scratch"),
         },
