@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 ON_SQLITE = "on SQLite"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
+WITH_COMMANDS = [d for d in DOCUMENTS if any(b.language in ("sh", "python") for b in blocks(d))]
 
 
 class Reader:
@@ -128,7 +129,7 @@ def reader(
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: path.name)
 def test_the_commands_work(document: Path, reader: Reader) -> None:
     found = blocks(document)
     if not any(SERVE.search(block.text) for block in found):
