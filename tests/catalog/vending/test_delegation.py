@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.catalog.api.client import Answer, Catalog, Client, key, schema, set_properties
+from tests.catalog.api.client import Answer, Catalog, Client, connect, key, schema, set_properties
 from tests.catalog.vending.conftest import Lake
 from tests.catalog.vending.recording_sts import RecordingSts
 from tests.catalog.vending.support import (
@@ -18,7 +19,10 @@ from tests.catalog.vending.support import (
     warehouse_body,
 )
 
-from frazil.catalog.api.delegation import Asked, asked
+from frazil.catalog.api.delegation import Asked, Choice, Delegated, asked, variant
+from frazil.catalog.http import Request
+from frazil.catalog.identity import ANONYMOUS, Principal
+from frazil.catalog.vending import Access
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
 from frazil.devstack.sts_proxy import StsProxy
@@ -229,6 +233,19 @@ def test_etags_tell_apart_what_differs(lake: Lake) -> None:
     assert lake.catalog.load(NS, "t1", {"If-None-Match": variants[0], **READ}).status == 200
 
 
+def test_etags_tell_callers_apart() -> None:
+    choice = Choice(vend=True, sign=False, access=Access.READ, asked=Asked())
+    variants = set()
+    for principal in (ANONYMOUS, Principal("oidc", "ann"), Principal("oidc", "bob")):
+        request = Request("GET", "/", {}, {}, b"", b"", "id", principal=principal)
+        variants.add(variant(request, choice))
+    assert len(variants) == 3
+
+
+def test_what_is_given_prints_no_key() -> None:
+    assert "SECRET" not in repr(Delegated(b'{"k":"SECRET"}', b'[{"k":"SECRET"}]', 1, ""))
+
+
 def test_a_change_of_the_warehouse_ends_its_etags(
     object_store: ObjectStore, frazil_sqlite: FrazilServer
 ) -> None:
@@ -297,9 +314,12 @@ def test_one_session_serves_many_loads(object_store: ObjectStore, frazil_sqlite:
         body["storage-profile"]["sts-token-validity-seconds"] = 1800
         catalog = create_warehouse(frazil_sqlite.port, body)
         sts.asked.clear()
-        catalog.create_table(NS, "t").ok()
-        for _ in range(20):
-            catalog.load(NS, "t").ok()
+        catalog.create_table(NS, "t", MANAGED).ok()
+        with ThreadPoolExecutor(16) as pool:
+            answers = pool.map(
+                lambda _: connect(frazil_sqlite.port, body["warehouse-name"]).load(NS, "t"), range(32)
+            )
+            assert len({keys_of(answer.ok())["s3.access-key-id"] for answer in answers}) == 1
         (asked_for,) = sts.asked
         assert asked_for["RoleArn"] == object_store.role_arn
         assert asked_for["ExternalId"] == "the-external-id"

@@ -48,6 +48,9 @@ class Delegated(NamedTuple):
     #: What of all this the answer's ETag must tell apart.
     variant: str = ""
 
+    def __repr__(self) -> str:
+        return f"Delegated(until {self.expires_at_ms})"
+
 
 class Asked(NamedTuple):
     """What the caller says that it can use."""
