@@ -22,16 +22,20 @@ _UNCACHED = "fs.s3a.impl.disable.cache"
 def use_s3a(spark: SparkSession, *credentials: VendedCredentials) -> None:
     """Let jobs that start from now on use these keys at `s3a://{credentials.path}`.
 
-    Call it again between two jobs, with new keys for the same places. S3A reads its keys when it opens a
-    bucket and keeps that open, so the open one is closed here: no other job may be using it. On a cluster the
-    executors keep theirs, out of reach: new keys are refused there.
+    Call it before each job of a long program; the same keys again change nothing. S3A reads its keys when it
+    opens a bucket and keeps that open, so with new keys the open one is closed: no other job may be using it
+    then. On a cluster the executors keep theirs, out of reach: new keys are refused there.
     """
     settings = hadoop_configuration(credentials)
     context = spark.sparkContext
     hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001
     jvm = context._jvm  # noqa: SLF001
     assert jvm is not None, "a running session has a JVM"
-    stale = [bucket for bucket in sorted(_buckets(credentials)) if hadoop.get(_key(bucket)) is not None]
+    stale = [
+        bucket
+        for bucket in sorted(_buckets(credentials))
+        if hadoop.get(_key(bucket)) not in (None, settings[_key(bucket)])
+    ]
     if stale and not _can_reopen(spark, hadoop.getBoolean(_UNCACHED, False)):
         raise Unsupported(
             f"S3A on the executors of {context.master} keeps the keys with which it opened "

@@ -1,0 +1,51 @@
+"""Keys that have ended: the store refuses them, and the client says so before it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import duckdb
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+from botocore.exceptions import ClientError
+from tests.vending.support import BUCKET, Lake, rows, storage
+
+from frazil.core.errors import Unauthenticated
+from frazil.devstack.sts_proxy import StsProxy
+
+#: Long enough for every client to be used once in time.
+SECONDS = 10
+
+
+def test_expired_keys_are_refused(lake: Lake, duck: Any) -> None:
+    with StsProxy(lake.store, SECONDS) as sts, lake.new_client() as client:
+        profile, credential = storage(lake.store, **{"key-prefix": "brief", "sts-endpoint": sts.endpoint})
+        brief = client.at(client.warehouses.create("brief", profile, credential).name)
+        brief.namespaces.create("ns")
+        brief.generic_tables.create("ns", "t", "parquet")
+        keys = brief.generic_tables.credentials("ns", "t")
+    file = f"{keys.path}/a.parquet"
+    arrow, s3 = keys.to_pyarrow(), boto3.client("s3", **keys.to_boto3())
+    s3fs = fsspec.filesystem("s3", skip_instance_cache=True, **keys.to_fsspec())
+    duck.execute(keys.to_duckdb())
+    pq.write_table(rows(1), file, filesystem=arrow)
+
+    attempts: list[tuple[type[Exception], str, Callable[[], object]]] = [
+        (OSError, "INVALID_ACCESS_KEY_ID|ACCESS_DENIED", lambda: pq.read_table(file, filesystem=arrow)),
+        (ClientError, "InvalidAccessKeyId", lambda: s3.get_object(Bucket=BUCKET, Key=file.partition("/")[2])),
+        (PermissionError, "(?i)forbidden|access key", lambda: s3fs.cat_file(file)),
+        (duckdb.Error, "403", lambda: duck.sql(f"FROM 's3://{file}'").fetchall()),
+    ]
+    for _, _, attempt in attempts:
+        attempt()
+    assert keys.expires_at is not None
+    time.sleep(max(0.0, keys.expires_at.timestamp() - time.time()) + 1)
+    for kind, text, attempt in attempts:
+        with pytest.raises(kind, match=text):
+            attempt()
+    with pytest.raises(Unauthenticated, match="expired at"):
+        keys.to_pyarrow()
