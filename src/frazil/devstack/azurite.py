@@ -15,6 +15,7 @@ import ipaddress
 import os
 import secrets
 import ssl
+from contextlib import closing
 from email.utils import format_datetime
 from pathlib import Path
 from typing import ClassVar
@@ -69,9 +70,9 @@ class Azurite(Service):
 
     def healthy(self) -> bool:
         try:
-            connection = self._connection()
-            connection.request("GET", "/")
-            return connection.getresponse().status >= 400
+            with closing(self._connection()) as connection:
+                connection.request("GET", "/")
+                return connection.getresponse().status >= 400
         except (OSError, http.client.HTTPException):
             return False
 
@@ -100,12 +101,9 @@ class Azurite(Service):
         digest = hmac.digest(base64.b64decode(self.key), text.encode(), hashlib.sha256)
         headers = {"x-ms-date": date, "x-ms-version": _VERSION, "content-length": "0"}
         headers["authorization"] = f"SharedKey {self.account}:{base64.b64encode(digest).decode()}"
-        connection = self._connection()
-        try:
+        with closing(self._connection()) as connection:
             connection.request("PUT", f"{path}?{name}={value}", headers=headers)
             return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 def _certificate(directory: Path) -> tuple[Path, Path]:

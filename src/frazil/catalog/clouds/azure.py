@@ -68,7 +68,8 @@ class WorkloadTokens(Tokens):
             "client_assertion": assertion,
             "scope": _SCOPE,
         }
-        return parse_token(what, await self._client.send_json(what, "POST", self._url, form=form), now)
+        answer = await self._client.send_json(what, "POST", self._url, form=form, secrets=(assertion,))
+        return parse_token(what, answer, now)
 
 
 class MetadataTokens(Tokens):

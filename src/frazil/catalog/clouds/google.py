@@ -52,7 +52,8 @@ class ServiceAccountTokens(Tokens):
         )
         what = f"token for {self._key.client_email}"
         form = {"grant_type": _GRANT, "assertion": assertion}
-        return parse_token(what, await self._client.send_json(what, "POST", self._url, form=form), now)
+        answer = await self._client.send_json(what, "POST", self._url, form=form, secrets=(assertion,))
+        return parse_token(what, answer, now)
 
 
 class MetadataTokens(Tokens):

@@ -39,8 +39,13 @@ class CloudClient:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         content: bytes | None = None,
+        secrets: Iterable[str] = (),
     ) -> bytes:
-        """The body of the answer; StorageError, with what the service said, if it is not a success."""
+        """The body of the answer; StorageError, with what the service said, if it is not a success.
+
+        `secrets` are those of this request alone.
+        """
+        hidden = (*self._secrets, *secrets)
         data = dict(form) if form is not None else None
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):
@@ -55,11 +60,11 @@ class CloudClient:
                             break
                     await asyncio.sleep(pause)
         except TimeoutError:
-            raise self._failure(what, f"no answer within {_DEADLINE_SECONDS} s") from None
+            raise _failure(hidden, what, f"no answer within {_DEADLINE_SECONDS} s") from None
         except (httpx.HTTPError, ValueError) as error:
-            raise self._failure(what, f"no answer: {str(error) or type(error).__name__}") from None
+            raise _failure(hidden, what, f"no answer: {str(error) or type(error).__name__}") from None
         if status != 200:
-            raise self._failure(what, f"HTTP {status} {_said(body)}".strip())
+            raise _failure(hidden, what, f"HTTP {status} {_said(body)}".strip())
         return body
 
     async def send_json(self, what: str, method: str, url: str, **request: Any) -> dict[str, Any]:
@@ -70,7 +75,7 @@ class CloudClient:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise self._failure(what, "the answer is not a JSON object")
+            raise _failure((), what, "the answer is not a JSON object")
         return answer
 
     async def close(self) -> None:
@@ -99,9 +104,10 @@ class CloudClient:
                     raise ValueError(f"the answer is longer than {_ANSWER_LIMIT} bytes")
         return response.status_code, bytes(body)
 
-    def _failure(self, what: str, said: str) -> StorageError:
-        said = "".join(c if c.isprintable() else " " for c in masked(said, self._secrets))
-        return StorageError(f"{what}: {said[:_MESSAGE_LIMIT]}", kind="CredentialsNotVended")
+
+def _failure(hidden: Iterable[str], what: str, said: str) -> StorageError:
+    said = "".join(c if c.isprintable() else " " for c in masked(said, hidden))
+    return StorageError(f"{what}: {said[:_MESSAGE_LIMIT]}", kind="CredentialsNotVended")
 
 
 def _said(body: bytes) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 _STATUS = re.compile(r"status code: (\d{3}(?: [A-Za-z' -]+)?)")
+_REFUSED = re.compile(r"status code: 40[13]\b")
 _CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _PROVIDER = re.compile(r"credential provider: \w+: (.*)")
@@ -37,6 +38,11 @@ def is_not_implemented(error: BaseException) -> bool:
     """Whether the store has no conditional put."""
     text = str(error)
     return "status code: 501" in text or "<Code>NotImplemented</Code>" in text
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether the store knows who asks, or does not, and says no; a list has no exception of its own."""
+    return _REFUSED.search(str(error)) is not None
 
 
 def is_unreachable(error: BaseException) -> bool:

@@ -79,10 +79,10 @@ class DelegationKeys:
             "content-type": "application/xml",
         }
         body = f"<KeyInfo><Start>{_time(start)}</Start><Expiry>{_time(expiry)}</Expiry></KeyInfo>".encode()
-        what = "user delegation key"
-        return _delegation_key(
-            await self._client.send(what, "POST", self._url, headers=headers, content=body)
+        answer = await self._client.send(
+            "user delegation key", "POST", self._url, headers=headers, content=body, secrets=(token.value,)
         )
+        return _delegation_key(answer)
 
 
 class AdlsVendor:

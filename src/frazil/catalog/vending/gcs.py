@@ -89,7 +89,9 @@ class GcsVendor:
             "options": quote(json.dumps(boundary, separators=(",", ":")), safe=""),
         }
         what = "downscoped token"
-        answer = await self._client.send_json(what, "POST", self._exchange_url, form=form)
+        answer = await self._client.send_json(
+            what, "POST", self._exchange_url, form=form, secrets=(source.value,)
+        )
         # The service leaves the lifetime out where it is that of the first token.
         answer.setdefault("expires_in", source.expires_at - now)
         token = parse_token(what, answer, now)

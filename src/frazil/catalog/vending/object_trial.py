@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError
 
-from frazil.catalog.storage.object_errors import reason
+from frazil.catalog.storage.object_errors import is_refused, reason
 from frazil.core.errors import NotAllowed, StorageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class ObjectTrial:
 async def _tried(what: str, location: str, work: Awaitable[T]) -> T:
     try:
         return await work
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise NotAllowed(f"{what} {location}: {reason(error)}") from None
     except (BaseError, OSError, ValueError) as error:
-        raise StorageError(f"{what} {location}: {reason(error)}") from None
+        kind = NotAllowed if is_refused(error) else StorageError
+        raise kind(f"{what} {location}: {reason(error)}") from None
