@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -16,6 +17,21 @@ def config(catalog: Catalog, headers: dict[str, str] | None = None, **query: str
 def test_a_warehouse_is_found_by_each_of_its_names(catalog: Catalog, named: str) -> None:
     named = {"uuid": catalog.prefix, "UUID": catalog.prefix.upper()}.get(named, named)
     assert config(catalog, warehouse=named).ok()["defaults"]["prefix"] == catalog.prefix
+
+
+def test_a_warehouse_called_like_the_id_of_another_does_not_answer_for_it(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    body = {
+        "warehouse-name": catalog.prefix,
+        "storage-profile": {"type": "local", "path": str(tmp_path / "thief")},
+    }
+    thief = catalog.client.send("POST", "/management/v1/warehouse", body).ok(201)["id"]
+    try:
+        assert config(catalog, warehouse=catalog.prefix).ok()["defaults"]["prefix"] == catalog.prefix
+        assert config(catalog, warehouse=f"{PROJECT}/{catalog.prefix}").ok()["defaults"]["prefix"] == thief
+    finally:
+        catalog.client.send("DELETE", f"/management/v1/warehouse/{thief}").ok(204)
 
 
 def test_without_a_warehouse_the_default_one_answers(catalog: Catalog) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from frazil.catalog import wire
@@ -38,13 +40,14 @@ async def get_config(catalog: Catalog, request: Request) -> Response:
 
 
 async def _warehouse(catalog: Catalog, project: str, asked: str) -> Warehouse:
-    """By name first: a warehouse may be called anything, even like a UUID."""
+    """By id first: a warehouse may be called anything, but must not capture another one's callers."""
+    if is_uuid(asked):
+        with suppress(NoSuchWarehouse):
+            return await catalog.warehouses.get(asked)
     found = await catalog.warehouses.by_name(project, name_key(asked))
     if found is None and "/" in asked:
         given_project, _, name = asked.partition("/")
         found = await catalog.warehouses.by_name(_project_id(given_project), name_key(name))
-    if found is None and is_uuid(asked):
-        found = await catalog.warehouses.get(asked)
     if found is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {asked}")
     return found
