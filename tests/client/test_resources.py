@@ -201,6 +201,7 @@ def test_generic_tables(client: Client, namespace: str) -> None:
     tables.rename(namespace, "raw", namespace, "readings")
     assert tables.exists(namespace, "readings")
     assert not tables.exists(namespace, "raw")
+    assert not tables.exists([namespace, "none"], "raw")
     tables.drop(namespace, "readings")
     with pytest.raises(NoSuchGenericTable):
         tables.load(namespace, "readings")

@@ -67,6 +67,20 @@ def test_s3a() -> None:
     }
 
 
+def test_encryption_with_a_key_of_the_customer() -> None:
+    found = VendedCredentials(PREFIX, KEYS | {"s3.sse.type": "kms", "s3.sse.key": "arn:aws:kms:eu:1:key/k"})
+    conf = found.to_s3a()
+    assert conf["fs.s3a.bucket.lake.encryption.algorithm"] == "SSE-KMS"
+    assert conf["fs.s3a.bucket.lake.encryption.key"] == "arn:aws:kms:eu:1:key/k"
+    assert found.to_fsspec()["s3_additional_kwargs"] == {
+        "ServerSideEncryption": "aws:kms",
+        "SSEKMSKeyId": "arn:aws:kms:eu:1:key/k",
+    }
+    assert "KMS_KEY_ID 'arn:aws:kms:eu:1:key/k'" in found.to_duckdb()
+    with pytest.raises(InvalidInput, match="encryption"):
+        VendedCredentials(PREFIX, KEYS | {"s3.sse.type": "rot13"}).to_s3a()
+
+
 def test_s3a_on_aws_and_without_a_session() -> None:
     found = VendedCredentials(PREFIX, ON_AWS).to_s3a()
     assert not any("endpoint" in key and "region" not in key for key in found)
@@ -364,6 +378,7 @@ def test_every_cell_of_the_table_counts(rows: tuple[Row, ...], found: VendedCred
     """Without a setting, everybody who has a word for it gets another translation, or none."""
     names = {"host": HOST, "account": "lake"}
     config = found.config | {"gcs.service.host": "http://gcs.example"}
+    config |= {"s3.sse.type": "kms", "s3.sse.key": "arn:aws:kms:eu:1:key/k"}
     for row in rows:
         poorer = {key: value for key, value in config.items() if key not in _named(row, names)}
         assert len(poorer) < len(config), row.meaning

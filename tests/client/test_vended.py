@@ -22,9 +22,16 @@ from botocore.exceptions import ClientError
 from tests.catalog.api.client import connect, schema
 from tests.clients.support import duckdb_extensions
 
-from frazil.client import AsyncClient, AsyncRenewing, Client, GenericTable, Renewing, VendedCredentials
-from frazil.client.client import WarehouseClient
-from frazil.client.flow import Sync
+from frazil.client import (
+    AsyncClient,
+    AsyncRenewing,
+    Client,
+    GenericTable,
+    Renewing,
+    Sync,
+    VendedCredentials,
+    WarehouseClient,
+)
 from frazil.devstack.frazil_server import FrazilServer
 
 DENIED = r"(?i)access.denied|forbidden"

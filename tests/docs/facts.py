@@ -10,6 +10,8 @@ from tests.docs.blocks import ROOT, table_after
 
 from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.settings import ServerSettings
+from frazil.client.translate import ADLS, GCS, S3, Column
+from frazil.client.translate.table import Row
 
 
 def settings_table() -> list[str]:
@@ -34,6 +36,34 @@ def metrics_table() -> list[str]:
     return rows
 
 
+def credentials_table(rows: tuple[Row, ...], headings: dict[Column, str]) -> list[str]:
+    """Iceberg's names and those of the consumers that `headings` has a name for."""
+    lines = [f"| Iceberg | {' | '.join(headings.values())} |", "|---" * (len(headings) + 1) + "|"]
+    for row in rows:
+        cells = [", ".join(f"`{key}`" for key in row.keys)]
+        for column in headings:
+            names = [cell.name.replace("/", ".") for cell in row.cells.get(column, ())]
+            cells.append(", ".join(f"`{name}`" for name in names))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def s3_credentials() -> list[str]:
+    headings = {Column.HADOOP: "S3A", Column.PYARROW: "pyarrow", Column.FSSPEC: "s3fs"}
+    headings |= {Column.BOTO3: "boto3", Column.DUCKDB: "DuckDB", Column.ENVIRONMENT: "environment"}
+    return credentials_table(S3, headings)
+
+
+def gcs_credentials() -> list[str]:
+    headings = {Column.HADOOP: "Google's connector", Column.PYARROW: "pyarrow"}
+    return credentials_table(GCS, {**headings, Column.FSSPEC: "gcsfs", Column.DUCKDB: "DuckDB"})
+
+
+def adls_credentials() -> list[str]:
+    headings = {Column.HADOOP: "ABFS", Column.PYARROW: "pyarrow"}
+    return credentials_table(ADLS, {**headings, Column.FSSPEC: "adlfs", Column.DUCKDB: "DuckDB"})
+
+
 LABELS = {
     "frazil_http_requests_total": "`operation`, `status`",
     "frazil_http_request_seconds": "`operation`",
@@ -42,6 +72,9 @@ LABELS = {
 TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
     "settings": (ROOT / "README.md", settings_table),
     "metrics": (ROOT / "docs" / "operations.md", metrics_table),
+    "credentials on S3": (ROOT / "docs" / "client.md", s3_credentials),
+    "credentials on GCS": (ROOT / "docs" / "client.md", gcs_credentials),
+    "credentials on ADLS": (ROOT / "docs" / "client.md", adls_credentials),
 }
 
 

@@ -22,10 +22,12 @@ from frazil.client.client import AsyncClient, Client, WarehouseClient
 from frazil.client.config import StorageConfig
 from frazil.client.credentials import VendedCredentials
 from frazil.client.exchange import Retry
+from frazil.client.flow import Async, Sync
 from frazil.client.renewing import AsyncRenewing, Renewing
 from frazil.client.translate import hadoop_configuration
 
 __all__ = [
+    "Async",
     "AsyncClient",
     "AsyncRenewing",
     "CatalogConfig",
@@ -42,6 +44,7 @@ __all__ = [
     "ServerInfo",
     "StorageConfig",
     "StorageCredential",
+    "Sync",
     "Table",
     "TableIdentifier",
     "User",

@@ -73,11 +73,11 @@ class VendedCredentials:
                 "the server for new ones, or hold them in a Renewing"
             )
 
-    def to_hadoop(self, **options: Any) -> dict[str, str]:
+    def to_hadoop(self, gcs_provider: str | None = None) -> dict[str, str]:
         """Configuration of the Hadoop connector for this store: S3A, ABFS or Google's."""
         from frazil.client.translate import hadoop
 
-        return hadoop.configuration(self, **options)
+        return hadoop.configuration(self, gcs_provider)
 
     def to_s3a(self) -> dict[str, str]:
         """Configuration of S3A, set for the bucket only."""

@@ -18,7 +18,7 @@ from frazil.client.credentials import VendedCredentials, chosen
 from frazil.client.flow import Flow, Listing, M, Resource, listing, operation
 from frazil.client.naming import NamespaceLike, levels, segment
 from frazil.client.paging import pages
-from frazil.core.errors import AlreadyExists, NoSuchGenericTable
+from frazil.core.errors import AlreadyExists, NoSuchGenericTable, NoSuchNamespace
 from frazil.core.names import check_name, show
 
 
@@ -77,7 +77,7 @@ class GenericTablesApi(Resource[M]):
         """Whether there is such a generic table."""
         try:
             yield from self._load(namespace, name, Access.NONE)
-        except NoSuchGenericTable:
+        except (NoSuchGenericTable, NoSuchNamespace):
             return False
         return True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from frazil.client.credentials import VendedCredentials
 from frazil.client.translate.azure import account_of
@@ -79,12 +78,14 @@ def configuration(credentials: VendedCredentials, gcs_provider: str | None = Non
     return gcs_connector(credentials, gcs_provider)
 
 
-def hadoop_configuration(many: Iterable[VendedCredentials], **options: Any) -> dict[str, str]:
+def hadoop_configuration(
+    many: Iterable[VendedCredentials], gcs_provider: str | None = None
+) -> dict[str, str]:
     """One configuration for a job with several prefixes, if the connectors can hold their keys apart."""
     found: dict[str, str] = {}
     taken: dict[str, str] = {}
     for credentials in many:
-        settings = configuration(credentials, **options)
+        settings = configuration(credentials, gcs_provider)
         place, rule = _place(credentials)
         other = taken.setdefault(place, credentials.prefix)
         if other != credentials.prefix:

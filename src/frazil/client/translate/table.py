@@ -77,6 +77,8 @@ def _moment(text: str) -> datetime:
     return datetime.fromtimestamp(int(text) / 1000, UTC)
 
 
+_S3A_ENCRYPTION = {"kms": "SSE-KMS", "dsse-kms": "DSSE-KMS", "s3": "AES256"}
+_AWS_ENCRYPTION = {"kms": "aws:kms", "dsse-kms": "aws:kms:dsse", "s3": "AES256"}
 H, A, F, B, D, E = (
     Column.HADOOP,
     Column.PYARROW,
@@ -165,6 +167,23 @@ S3: tuple[Row, ...] = (
         },
         default="false",
     ),
+    Row(
+        "encryption",
+        ("s3.sse.type",),
+        {
+            H: one("encryption.algorithm", _S3A_ENCRYPTION.__getitem__),
+            F: one("s3_additional_kwargs/ServerSideEncryption", _AWS_ENCRYPTION.__getitem__),
+        },
+    ),
+    Row(
+        "encryption key",
+        ("s3.sse.key",),
+        {
+            H: one("encryption.key"),
+            F: one("s3_additional_kwargs/SSEKMSKeyId"),
+            D: one("KMS_KEY_ID"),
+        },
+    ),
 )
 
 #: Google's connector has no provider for a given token, so a class must be named that reads these.
@@ -233,7 +252,7 @@ def translated(
         for cell in row.cells.get(column, ()):
             try:
                 _put(found, _named(cell.name, names).split("/"), cell.convert(value))
-            except ValueError:
+            except (ValueError, KeyError):
                 # The value may be a secret, so it is not repeated.
                 raise InvalidInput(
                     f"the vended {row.meaning} for {credentials.prefix} is malformed"
