@@ -61,7 +61,7 @@ class ServerSettings:
     )
     openid_additional_issuers: str | None = setting(
         None,
-        "Other issuers that the provider's tokens may name, separated by commas (name=issuer for others).",
+        "Other issuers that the provider's tokens may name, separated by commas (name=issuer if several).",
     )
     openid_subject_claim: str = setting(
         "oid,sub", "The claims that may say who the caller is: the first one counts."

@@ -215,6 +215,11 @@ def extension_that_must_be_understood(world: World) -> str:
 
 
 @forgery
+def extension_that_a_library_would_understand(world: World) -> str:
+    return world.first.token(world.rsa, headers={"crit": ["b64"], "b64": True})
+
+
+@forgery
 def key_inside_the_token(world: World) -> str:
     mine = rsa_key()
     return world.first.token(mine, headers={"jwk": mine.published(), "kid": mine.key_id})

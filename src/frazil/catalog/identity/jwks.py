@@ -63,11 +63,11 @@ def _public_key(entry: object) -> PublicKey | None:
         bound = {name: jwt.PyJWK(entry, name) for name in algorithms}
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
-    if any(
-        isinstance(key.key, RSAPublicKey) and key.key.key_size < _SMALLEST_RSA_BITS for key in bound.values()
-    ):
-        return None
-    return PublicKey(key_id, bound)
+    return None if any(map(_weak, bound.values())) else PublicKey(key_id, bound)
+
+
+def _weak(key: jwt.PyJWK) -> bool:
+    return isinstance(key.key, RSAPublicKey) and key.key.key_size < _SMALLEST_RSA_BITS
 
 
 def _for_signatures(entry: Mapping[str, Any]) -> bool:

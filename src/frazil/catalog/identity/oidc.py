@@ -156,9 +156,8 @@ def _principal(provider: str, claims: Mapping[str, Any], subject_claims: Sequenc
     subject = next((claims[name] for name in subject_claims if name in claims), None)
     if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
         raise Rejected(f"it has no usable {' or '.join(subject_claims)}")
-    name = (
-        _text(claims, "name") or _text(claims, "preferred_username") or _text(claims, "client_id") or subject
-    )
+    names = (_text(claims, claim) for claim in ("name", "preferred_username", "client_id"))
+    name = next((found for found in names if found), subject)
     return Principal(provider, subject, name=name, email=_text(claims, "email"), user_type=_user_type(claims))
 
 
