@@ -67,6 +67,14 @@ def test_credentials_are_vended(lake: Lake, header: str | None) -> None:
     assert vended(lake.catalog.load(NS, "t1", headers))
 
 
+def test_a_header_may_be_repeated(lake: Lake) -> None:
+    path = (lake.catalog.root + lake.catalog.table_path(NS, "t1")).encode()
+    modes = [f"{DELEGATION}: {mode}\r\n".encode() for mode in ("vended-credentials", "client-managed")]
+    for headers in (b"".join(modes), b"".join(reversed(modes))):
+        assert vended(lake.catalog.client.raw_get(path, headers=headers))
+    assert not vended(lake.catalog.client.raw_get(path, headers=modes[1] * 2))
+
+
 def test_client_managed_gets_none(lake: Lake) -> None:
     answer = lake.catalog.load(NS, "t1", MANAGED)
     assert not vended(answer)

@@ -97,7 +97,7 @@ class HttpApp:
         self, scope: Scope, receive: Receive, endpoint: Endpoint, params: dict[str, str], request_id: str
     ) -> Request:
         method: str = scope["method"]
-        headers = dict(scope["headers"])
+        headers = _headers(scope["headers"])
         if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
             # A page whose name was pointed at this machine (DNS rebinding) is of the same origin.
             raise NotAllowed("the Host header names another server; set --base-uri if this is a proxy's")
@@ -113,6 +113,16 @@ class HttpApp:
         query: bytes = scope["query_string"]
         path, scheme = scope["path"], scope["scheme"]
         return Request(method, path, params, headers, query, body, request_id, scheme, principal)
+
+
+def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name; one that is given several times is one list, as HTTP has it."""
+    headers = dict(pairs)
+    if len(headers) < len(pairs):
+        headers.clear()
+        for name, value in pairs:
+            headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
+    return headers
 
 
 def _host_name(host: bytes) -> str:
