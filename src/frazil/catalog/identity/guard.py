@@ -86,7 +86,7 @@ class Guard:
         for provider in self.providers:
             if provider.may_issue(said.issuer):
                 return provider
-        raise Rejected("its issuer is not one that this server knows")
+        raise Rejected(f"its issuer {said.issuer[:200]!r} is not one that this server knows")
 
     async def look_for_clients(self) -> None:
         """Turn authentication on if there are clients."""

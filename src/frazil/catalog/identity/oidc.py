@@ -114,7 +114,8 @@ class Provider:
         if key is None:
             if not self._reached:
                 raise Unavailable(f"the keys of the identity provider {self.name} cannot be had; try again")
-            raise Rejected("its key is not one that the provider publishes for its algorithm")
+            key_id = (said.key_id or "")[:80]
+            raise Rejected(f"the provider publishes no key {key_id!r} for {said.algorithm}")
         assert self._published is not None
         return key, self._published.issuer
 
