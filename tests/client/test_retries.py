@@ -167,6 +167,13 @@ def test_failing_storage_is_its_own_error(faulty: Client, network: FaultyNetwork
         faulty.server.info()
 
 
+def test_a_server_that_says_it_does_not_know_is_believed(faulty: Client, network: FaultyNetwork) -> None:
+    network.faults = [error_reply(503, "CommitStateUnknownException", **{"Retry-After": "0"})]
+    with pytest.raises(CommitStateUnknown):
+        faulty.projects.create(name())
+    assert len(network.seen) == 1
+
+
 def test_a_server_that_is_not_there() -> None:
     port = free_port()
     with Client(f"http://127.0.0.1:{port}", retry=QUICK) as client:

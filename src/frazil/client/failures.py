@@ -36,6 +36,11 @@ _BY_STATUS: dict[int, type[FrazilError]] = {
     501: errors.Unsupported,
     503: errors.Unavailable,
 }
+#: What a status may mean beside its own class and the classes below that. 503 is also how the server says
+#: that object storage failed, and how some servers say that they do not know what became of a commit.
+_MORE_EXACT: dict[type[FrazilError], tuple[type[FrazilError], ...]] = {
+    errors.Unavailable: (errors.Unavailable, errors.StorageError, errors.CommitStateUnknown),
+}
 #: With 429 and 503 nothing was done. The others settle nothing, so only what may be repeated is repeated.
 TRY_AGAIN = frozenset({429, 500, 502, 503, 504})
 READS = frozenset({"GET", "HEAD"})
@@ -63,7 +68,7 @@ def failure_of(request: Request, answer: Answer) -> FrazilError:
         return general(_foreign(request, answer))
     exact = _KINDS.get(detail.type)
     # A type that contradicts the status is not believed: retries go by the class.
-    chosen = exact if exact is not None and issubclass(exact, _family(general)) else general
+    chosen = exact if exact is not None and issubclass(exact, _MORE_EXACT.get(general, general)) else general
     message = detail.message or f"{request.method} {request.path}: {answer.status} {detail.type}"
     return chosen(message, kind=detail.type or None)
 
@@ -119,11 +124,6 @@ def _foreign(request: Request, answer: Answer) -> str:
         return f"{where}, a redirect to {target}, which is not followed; give the final address"
     kind = answer.headers.get("content-type", "no content type")
     return f"{where} with a body ({kind}) that no catalog sends; is this the address of the catalog server?"
-
-
-def _family(general: type[FrazilError]) -> type[FrazilError]:
-    """503 is also how the server says that object storage failed."""
-    return FrazilError if general is errors.Unavailable else general
 
 
 def _tree(root: type[FrazilError]) -> Iterator[type[FrazilError]]:
