@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.catalog.signing.test_request import LOCAL, STORE, T1
+from tests.catalog.signing.judging import LOCAL, STORE, T1
 
 from frazil.catalog.signing import Allowed, allowed, understood
 from frazil.catalog.signing.address import places
