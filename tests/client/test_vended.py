@@ -33,6 +33,7 @@ from frazil.client import (
     WarehouseClient,
 )
 from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.gcs import GcsEmulator
 
 DENIED = r"(?i)access.denied|forbidden"
 ROWS = pa.table({"id": [1, 2, 3], "reading": [0.5, 1.5, 2.5]})
@@ -199,6 +200,20 @@ def test_iceberg_tables(warehouse: WarehouseClient[Sync], frazil_sqlite: FrazilS
     with pytest.raises(OSError, match=DENIED):  # noqa: SIM117
         with keys.to_pyarrow().open_output_stream(f"{keys.path}/x") as file:
             file.write(b"no")
+
+
+def test_google_through_pyarrow(gcs_emulator: GcsEmulator) -> None:
+    """An emulator takes any token, but it sees which one comes."""
+    bucket = gcs_emulator.create_bucket("client-google")
+    token = f"token-{uuid.uuid4().hex}"
+    config = {"gcs.oauth2.token": token, "gcs.oauth2.token-expires-at": "4102444800000"}
+    keys = VendedCredentials(f"gs://{bucket}/t1", config | {"gcs.service.host": gcs_emulator.endpoint})
+    files = keys.to_pyarrow()
+    with files.open_output_stream(f"{keys.path}/one.csv") as file:
+        file.write(b"id\n1\n")
+    with files.open_input_stream(f"{keys.path}/one.csv") as file:
+        assert file.read() == b"id\n1\n"
+    assert f"Bearer {token}" in gcs_emulator.authorizations
 
 
 def test_renewing_asks_once(warehouse: WarehouseClient[Sync], table: GenericTable) -> None:
