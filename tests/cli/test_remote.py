@@ -264,6 +264,15 @@ def test_generic_tables(frazil: Frazil, namespace: str) -> None:
     assert parsed(frazil("generic", "list", namespace, "--json")) == []
 
 
+def test_columns_are_aligned_also_for_wide_characters(frazil: Frazil, namespace: str) -> None:
+    for name in ("表", "cafe\u0301", "plain"):
+        done(frazil("generic", "create", f"{namespace}.{name}", "--format", "csv"))
+    _, *lines = done(frazil("generic", "list", namespace)).splitlines()
+    before = [line.partition("  csv  ")[0] for line in lines]
+    # One column for each letter, two for the wide one, none for the accent.
+    assert [len(text) for text in before] == [len(namespace) + 1 + size for size in (6, 5, 4)]
+
+
 def test_a_server_that_is_not_there(command: Command) -> None:
     uri = f"http://127.0.0.1:{free_port()}"
     refused(command("warehouse", "list", "--uri", uri), uri, "frazil serve", "--uri")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -177,9 +178,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         click.echo("none", err=True)
         return
     lines = [[name.upper() for name in columns], *cells]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    widths = [max(_width(line[index]) for line in lines) for index in range(len(columns))]
     for number, line in enumerate(lines):
-        text = "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
+        text = "  ".join(padded).rstrip()
         click.echo(click.style(text, bold=True) if number == 0 else text)
 
 
@@ -189,6 +191,12 @@ def plain(value: object) -> str:
         return "-"
     text = "yes" if value is True else "no" if value is False else str(value)
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: East Asian characters take two, accents that stand alone none."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 
 
 def _text(value: object) -> str | None:

@@ -46,6 +46,10 @@ class _Parts(Generic[M]):
         """Name or id of the warehouse; None: the server's default one."""
         return self._session.warehouse
 
+    def at(self, warehouse: str) -> WarehouseClient[M]:
+        """The same server, over the same connections, with another warehouse."""
+        return WarehouseClient(self.uri, self._session.at(warehouse))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r}, warehouse={self.warehouse!r})"
 
@@ -79,10 +83,6 @@ class Client(_Parts[Sync]):
         self._http = httpx.Client(**_transport(address, project, timeout, verify))
         super().__init__(address, Session(SyncRunner(self._http, authorizer), retry, authorizer, warehouse))
 
-    def at(self, warehouse: str) -> WarehouseClient[Sync]:
-        """The same server, over the same connections, with another warehouse."""
-        return WarehouseClient(self.uri, self._session.at(warehouse))
-
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -115,10 +115,6 @@ class AsyncClient(_Parts[Async]):
         authorizer = authorizer_for(token, oauth, os.environ, retry)
         self._http = httpx.AsyncClient(**_transport(address, project, timeout, verify))
         super().__init__(address, Session(AsyncRunner(self._http, authorizer), retry, authorizer, warehouse))
-
-    def at(self, warehouse: str) -> WarehouseClient[Async]:
-        """The same server, over the same connections, with another warehouse."""
-        return WarehouseClient(self.uri, self._session.at(warehouse))
 
     async def close(self) -> None:
         """Close the connections."""
