@@ -294,7 +294,7 @@ def test_a_forgery_is_refused_and_told_nothing(world: World, make: Forge) -> Non
         b"Authorization: Bearer {good}, Bearer {good}\r\n",
         b"Authorization: Bearer\r\n",
         b"Authorization: Bearer \xff\xfe\r\n",
-        b"Authorization: Bearer caf\xc3\xa9\r\n",
+        b"Authorization: Bearer t\xc3\xa9\r\n",
     ],
 )
 def test_headers_that_are_not_one_token(world: World, headers: bytes) -> None:
