@@ -72,6 +72,16 @@ async def test_a_client_that_does_not_exist_costs_what_a_wrong_secret_does(
     assert asked == ["scrypt$32768$8$1"] * 2
 
 
+async def test_nobody_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "matches", lambda _secret, _stored: True)
+    checker = SecretChecker()
+    try:
+        assert await checker.matches("x", "stored")
+        assert not await checker.matches("x", None)
+    finally:
+        checker.close()
+
+
 async def test_only_so_many_log_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hashes are made at a time, some wait, the rest is sent away; memory stays bounded."""
     release, lock = threading.Event(), threading.Lock()

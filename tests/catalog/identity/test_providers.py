@@ -79,6 +79,13 @@ async def test_an_algorithm_that_is_not_allowed_does_not_reach_the_provider(issu
     assert not issuer.asked
 
 
+@pytest.mark.parametrize("extension", [["b64"], ["exp"], [], None])
+def test_extensions_are_refused_whatever_the_library_makes_of_them(issuer: Issuer, extension: Any) -> None:
+    token = f"{encoded({'alg': 'RS256', 'crit': extension})}.{encoded(issuer.claims())}.x"
+    with pytest.raises(Rejected, match="extensions"):
+        unverified(token)
+
+
 async def test_a_new_key_is_found_and_an_old_one_is_dropped(
     issuer: Issuer, soon: Callable[[str, float], None]
 ) -> None:
