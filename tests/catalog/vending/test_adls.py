@@ -76,13 +76,17 @@ async def test_an_account_key_signs_for_one_directory() -> None:
     vended = await vendor.vend(f"{PROFILE.base}/ns/t1", Access.READ_WRITE)
     assert vended.prefix == f"{PROFILE.base}/ns/t1"
     assert before + 3600 <= vended.expires_at_ms / 1000 <= time.time() + 3600
+    assert vended.config["adls.account-name"] == "lakeaccount"
     assert vended.config.keys() == {
+        "adls.account-name",
+        "adls.sas-token",
         f"adls.sas-token.{HOST}",
         f"adls.sas-token-expires-at-ms.{HOST}",
         "expiration-time",
     }
     assert vended.config["expiration-time"] == str(vended.expires_at_ms)
     token = vended.config[f"adls.sas-token.{HOST}"]
+    assert vended.config["adls.sas-token"] == token
     signed = fields(token)
     expiry = dt.datetime.fromtimestamp(vended.expires_at_ms / 1000, dt.UTC)
     assert signed["se"] == expiry.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from frazil.catalog.clouds.azure import azure_tokens
 from frazil.catalog.clouds.http import CloudClient
 from frazil.catalog.storage import AdlsProfile, AzSharedAccessKey
-from frazil.catalog.storage.adls import adls_store
+from frazil.catalog.storage.adls import adls_store, client_config
 from frazil.catalog.storage.credentials import AzCredential
 from frazil.catalog.vending.base import Access, Vended
 from frazil.catalog.vending.object_trial import ObjectTrial
@@ -114,8 +114,11 @@ class AdlsVendor:
         host = f"{profile.account_name}.{profile.host}"
         expires_at_ms = int(expiry.timestamp()) * 1000
         config = {
+            **client_config(profile),
             f"adls.sas-token.{host}": token,
             f"adls.sas-token-expires-at-ms.{host}": str(expires_at_ms),
+            # PyIceberg's reader on Arrow knows this name only.
+            "adls.sas-token": token,
             "expiration-time": str(expires_at_ms),
         }
         return Vended(location, config, expires_at_ms)

@@ -16,7 +16,7 @@ from frazil.catalog.clouds.http import CloudClient
 from frazil.catalog.clouds.tokens import Token, Tokens, parse_token
 from frazil.catalog.storage import GcsProfile, GcsServiceAccountKey
 from frazil.catalog.storage.credentials import GcsCredential
-from frazil.catalog.storage.gcs import gcs_store
+from frazil.catalog.storage.gcs import client_config, gcs_store
 from frazil.catalog.vending.base import Access, Vended
 from frazil.catalog.vending.object_trial import ObjectTrial
 from frazil.core.errors import InvalidInput
@@ -56,6 +56,7 @@ class GcsVendor:
         token = await self._exchange(boundary)
         expires = str(int(token.expires_at) * 1000)
         config = {
+            **client_config(self._profile),
             "gcs.oauth2.token": token.value,
             "gcs.oauth2.token-expires-at": expires,
             "expiration-time": expires,
