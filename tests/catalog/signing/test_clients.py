@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.concurrent import ExecutorFactory
 from tests.catalog.signing.conftest import Signed
 
 from frazil.devstack.spark import spark_settings
@@ -28,16 +29,18 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    # With more threads PyIceberg 0.12 sends some requests unsigned (apache/iceberg-python issue 3896).
+    monkeypatch.setenv("PYICEBERG_MAX_WORKERS", "1")
+    monkeypatch.setattr(ExecutorFactory, "_instance", None)
 
 
-@pytest.mark.parametrize("delegation", ["remote-signing", "vended-credentials"])
-def test_pyiceberg_writes_and_reads(signed: Signed, delegation: str) -> None:
-    name = f"pyiceberg_{delegation.partition('-')[0]}"
+def test_pyiceberg_writes_and_reads(signed: Signed) -> None:
+    name = "pyiceberg"
     settings = {
         "type": "rest",
         "uri": signed.server.catalog_uri,
         "warehouse": signed.name,
-        HEADER: delegation,
+        HEADER: "remote-signing",
     }
     with load_catalog("signed", **settings) as catalog:
         catalog.create_namespace(name)

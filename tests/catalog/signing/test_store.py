@@ -211,7 +211,12 @@ def test_a_body_that_is_no_sign_request(signed: Signed, t1: Table, body: dict[st
     assert signed.ask("POST", t1.signer, body).status == 400
 
 
-def test_a_client_with_its_own_keys_is_told_nothing(signed: Signed, t1: Table) -> None:
-    plain = {"x-iceberg-access-delegation": "client-managed"}
-    answer = signed.ask("GET", f"{signed.uri}/namespaces/a/tables/t1", None, plain)
+@pytest.mark.parametrize("delegation", [None, "client-managed", "vended-credentials"])
+def test_signing_is_for_those_who_ask(signed: Signed, t1: Table, delegation: str | None) -> None:
+    """A client that has keys of its own would use signing in their place."""
+    headers = {"x-iceberg-access-delegation": delegation} if delegation else {}
+    answer = signed.ask("GET", f"{signed.uri}/namespaces/a/tables/t1", None, headers)
     assert not any("sign" in name for name in answer.body["config"])
+    both = {"x-iceberg-access-delegation": "vended-credentials,remote-signing"}
+    answer = signed.ask("GET", f"{signed.uri}/namespaces/a/tables/t1", None, both)
+    assert answer.body["config"]["s3.remote-signing-enabled"] == "true"

@@ -1,7 +1,8 @@
 """How a caller gets at a table's files: what the answer says about storage, and for how long.
 
 The header `X-Iceberg-Access-Delegation` is understood as Lakekeeper does: a list of what the caller can
-use, of which the warehouse gives what it offers. Without it the server chooses.
+use, of which the warehouse gives what it offers. Without it credentials are vended where they can be;
+requests are signed only for those who name it, whereas Lakekeeper falls back on it.
 """
 
 from __future__ import annotations
@@ -85,11 +86,9 @@ def choose(request: Request, warehouse: Warehouse, permission: Access = Access.R
     if wanted.managed:
         return Choice(False, False, access, wanted)
     can_vend, can_sign = warehouse.vendor is not None, warehouse.signer is not None
-    if wanted.signing and wanted.vended:
-        return Choice(can_vend, can_sign, access, wanted)
-    if wanted.signing:
-        return Choice(can_vend and not can_sign, can_sign, access, wanted)
-    return Choice(can_vend, can_sign and not can_vend, access, wanted)
+    # Only for those who ask: clients put signing in place of the keys that they have.
+    sign = wanted.signing and can_sign
+    return Choice(can_vend and (wanted.vended or not sign), sign, access, wanted)
 
 
 def variant(request: Request, choice: Choice, serial: str = "") -> str:
