@@ -117,6 +117,7 @@ def test_a_database_that_waits_for_a_migration(postgres_url: Callable[[], str]) 
 
     async def forget() -> None:
         connection = await asyncpg.connect(url)
+        await connection.execute("INSERT INTO server (singleton, server_id) VALUES (1, 'x')")
         await connection.execute("DELETE FROM schema_version WHERE version > 2")
         await connection.close()
 

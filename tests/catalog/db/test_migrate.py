@@ -70,6 +70,31 @@ async def test_rivals_migrate_once(url: str) -> None:
         await database.close()
 
 
+async def test_a_database_in_use_waits_and_one_that_a_rival_is_making_does_not(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("frazil.catalog.db.migrate")
+    database = await db.connect(url)
+
+    async def at_version(number: int) -> None:
+        monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:number])
+        await module.migrate(database)
+        monkeypatch.undo()
+
+    await at_version(1)
+    await db.bring_up_to_date(database)
+    assert (await db.schema_state(database)).pending == 0
+    await database.execute("INSERT INTO server (singleton, server_id) VALUES (1, 'x')")
+    await database.execute("DROP TABLE client")
+    await database.execute("DELETE FROM schema_version WHERE version = 3")
+    if database.dialect == "sqlite":
+        await db.bring_up_to_date(database)
+    else:
+        with pytest.raises(InvalidConfig, match="frazil migrate"):
+            await db.bring_up_to_date(database)
+    await database.close()
+
+
 @pytest.mark.parametrize("version", range(1, NEWEST))
 async def test_rows_of_older_versions_live_on(
     url: str, monkeypatch: pytest.MonkeyPatch, version: int

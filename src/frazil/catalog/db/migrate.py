@@ -64,13 +64,22 @@ async def schema_state(database: Database) -> SchemaState:
 async def bring_up_to_date(database: Database) -> None:
     """Migrate what nobody else depends on; a PostgreSQL database in use waits for `frazil migrate`."""
     state = await schema_state(database)
-    if state.pending < 0 or state.current == 0 or database.dialect == "sqlite":
-        await migrate(database)
-    elif state.pending:
-        raise InvalidConfig(
-            f"the database has schema version {state.current}, this frazil needs {state.newest}: "
-            "run `frazil migrate`"
-        )
+    if not state.pending:
+        return
+    if state.pending > 0 and database.dialect == "postgresql" and await _in_use(database, state):
+        # The first row comes after all migrations: what a rival's first start did meanwhile is whole.
+        state = await schema_state(database)
+        if state.pending:
+            raise InvalidConfig(
+                f"the database has schema version {state.current}, this frazil needs {state.newest}: "
+                "run `frazil migrate`"
+            )
+    await migrate(database)
+
+
+async def _in_use(database: Database, state: SchemaState) -> bool:
+    """Whether a server ever started on it; one that is starting for the first time may be half way."""
+    return state.current > 0 and await database.fetchrow("SELECT 1 FROM server") is not None
 
 
 async def migrate(database: Database) -> list[Migration]:
