@@ -129,6 +129,6 @@ async def _refused(what: str, where: str, attempt: Awaitable[object]) -> None:
         return
     raise NotAllowed(
         f"a credential vended for another prefix could {what} {where}: the store does not enforce session "
-        "policies, so vending would open the whole warehouse. Set sts-enabled to false",
+        "policies, so vending would open the whole warehouse. Set sts-enabled (adls: sas-enabled) to false",
         kind="ScopeNotEnforced",
     )
