@@ -24,7 +24,7 @@ from frazil.catalog.clouds.tokens import Token, Tokens
 from frazil.catalog.storage import AdlsProfile, AzClientCredentials, AzSharedAccessKey, open_storage
 from frazil.catalog.vending import Access, open_vendor
 from frazil.catalog.vending.adls import AdlsVendor, DelegationKeys
-from frazil.catalog.vending.object_trial import ObjectTrial
+from frazil.catalog.vending.adls_trial import AdlsTrial
 from frazil.catalog.vending.probing import require_vending
 from frazil.catalog.vending.sas import DelegationKey, Resource, sas_token
 from frazil.core.errors import InvalidInput, NotAllowed, StorageError
@@ -182,13 +182,9 @@ async def test_no_delegation_key_is_a_storage_error(answer: tuple[int, bytes]) -
     assert "the-token" not in caught.value.message
 
 
-def trial(azurite: Azurite, container: str, token: str) -> ObjectTrial:
+def trial(azurite: Azurite, container: str, token: str) -> AdlsTrial:
     """The emulator as the holder of a signature sees it."""
-    profile = adls_profile(azurite, container, "wh")
-    vendor = AdlsVendor(profile, AzSharedAccessKey(key=azurite.key))
-    host = f"{profile.account_name}.{profile.host}"
-    vended = type("Given", (), {"config": {f"adls.sas-token.{host}": token}})
-    return vendor.trial(vended)  # type: ignore[arg-type]
+    return AdlsTrial(adls_profile(azurite, container, "wh"), token)
 
 
 def soon() -> dt.datetime:
@@ -214,6 +210,7 @@ async def test_the_emulator_accepts_what_is_signed_for_a_container_and_a_blob(az
     secure = trial(azurite, mine, sas_token(whole, "rl", soon(), azurite.key, "https"))
     refused = [
         reader.write(f"{root}/x", b""),
+        reader.delete(f"{root}/a b/p=1%2F/f"),
         stranger.read(adls_profile(azurite, other, "wh").base + "/a b/p=1%2F/f"),
         one.read(f"{root}/other"),
         one.list(root),
@@ -221,8 +218,12 @@ async def test_the_emulator_accepts_what_is_signed_for_a_container_and_a_blob(az
         secure.read(f"{root}/a b/p=1%2F/f"),
     ]
     for attempt in refused:
-        with pytest.raises(NotAllowed):
+        with pytest.raises(NotAllowed) as caught:
             await attempt
+        assert "sig=" not in caught.value.message
+    await writer.delete(f"{root}/a b/p=1%2F/f")
+    with pytest.raises(StorageError, match="HTTP 404 BlobNotFound"):
+        await reader.read(f"{root}/a b/p=1%2F/f")
 
 
 async def test_where_a_directorys_signature_is_not_understood_none_is_vended(azurite: Azurite) -> None:

@@ -49,10 +49,7 @@ def adls_store(profile: AdlsProfile, provide: _Provide) -> AzureStore:
     config: AzureConfig = {
         "account_name": profile.account_name,
         "endpoint": endpoint,
-        "credential_type": "auto",
         "use_emulator": False,
-        "use_fabric_endpoint": False,
-        "use_azure_cli": False,
         "skip_signature": False,
     }
     try:

@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING
 from frazil.catalog.clouds.azure import azure_tokens
 from frazil.catalog.clouds.http import CloudClient
 from frazil.catalog.storage import AdlsProfile, AzSharedAccessKey
-from frazil.catalog.storage.adls import adls_store, client_config
+from frazil.catalog.storage.adls import client_config
 from frazil.catalog.storage.credentials import AzCredential
+from frazil.catalog.vending.adls_trial import AdlsTrial
 from frazil.catalog.vending.base import Access, Vended
-from frazil.catalog.vending.object_trial import ObjectTrial
 from frazil.catalog.vending.sas import VERSION, DelegationKey, Resource, sas_token
 from frazil.core.errors import InvalidInput, StorageError
 
 if TYPE_CHECKING:
-    from obstore.store import AzureSASToken
-
     from frazil.catalog.clouds.tokens import Tokens
 
 # Read, add, create, write, delete, list and move: the file systems of Hadoop rename within a table.
@@ -123,14 +121,9 @@ class AdlsVendor:
         }
         return Vended(location, config, expires_at_ms)
 
-    def trial(self, vended: Vended) -> ObjectTrial:
+    def trial(self, vended: Vended) -> AdlsTrial:
         """The file system as the holder of the signature sees it."""
-        token = vended.config[f"adls.sas-token.{self._profile.account_name}.{self._profile.host}"]
-
-        async def provide() -> AzureSASToken:
-            return {"sas_token": token, "expires_at": None}
-
-        return ObjectTrial(adls_store(self._profile, provide), self._root)
+        return AdlsTrial(self._profile, vended.config["adls.sas-token"])
 
     async def close(self) -> None:
         if not isinstance(self._keys, str):

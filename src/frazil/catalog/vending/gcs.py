@@ -18,7 +18,7 @@ from frazil.catalog.storage import GcsProfile, GcsServiceAccountKey
 from frazil.catalog.storage.credentials import GcsCredential
 from frazil.catalog.storage.gcs import client_config, gcs_store
 from frazil.catalog.vending.base import Access, Vended
-from frazil.catalog.vending.object_trial import ObjectTrial
+from frazil.catalog.vending.gcs_trial import GcsTrial
 from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ class GcsVendor:
             config["gcs.project-id"] = self._project
         return Vended(location, config, int(expires))
 
-    def trial(self, vended: Vended) -> ObjectTrial:
+    def trial(self, vended: Vended) -> GcsTrial:
         """The bucket as the holder of the token sees it."""
         token = vended.config["gcs.oauth2.token"]
 
         async def provide() -> Bearer:
             return {"token": token, "expires_at": None}
 
-        return ObjectTrial(gcs_store(self._profile, provide), self._root)
+        return GcsTrial(gcs_store(self._profile, provide), self._root)
 
     async def close(self) -> None:
         await self._tokens.close()

@@ -1,4 +1,4 @@
-"""Requests to a cloud with a vended credential, to see what it really lets its holder do."""
+"""Requests to Google with a vended token, to see what it really lets its holder do."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from frazil.catalog.storage.object_errors import is_refused, reason
 from frazil.core.errors import NotAllowed, StorageError
 
 if TYPE_CHECKING:
-    from obstore.store import AzureStore, GCSStore
+    from obstore.store import GCSStore
 
 T = TypeVar("T")
 
 
-class ObjectTrial:
-    """The store as the holder of a credential sees it; NotAllowed is what it says to what is outside."""
+class GcsTrial:
+    """The bucket as the holder of a token sees it; NotAllowed is what it says to what is outside."""
 
-    def __init__(self, store: GCSStore | AzureStore, root: str) -> None:
+    def __init__(self, store: GCSStore, root: str) -> None:
         """`root` is the location of the whole bucket, with a trailing slash."""
         self._store = store
         self._root = root
