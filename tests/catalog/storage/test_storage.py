@@ -11,6 +11,7 @@ from tests.catalog.storage.conftest import s3_storage
 
 from frazil.catalog.storage import LocalProfile, S3AccessKey, S3Profile, Status, Storage, open_storage, probe
 from frazil.catalog.storage.probe import require_passed
+from frazil.catalog.storage.s3 import open_s3
 from frazil.core.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from frazil.devstack.ports import free_port
 from frazil.devstack.seaweed import ObjectStore
@@ -247,6 +248,16 @@ async def test_s3_unreachable_store_is_a_storage_error() -> None:
         await storage.write_new("s3://abc/x", b"")
     failed = await storage.delete([f"s3://abc/{n}" for n in range(50)])
     assert len(failed) == 50
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [("eu-west-1", "s3.eu-west-1.amazonaws.com"), ("cn-north-1", "s3.cn-north-1.amazonaws.com.cn")],
+)
+def test_s3_of_every_partition_of_aws_is_found(region: str, host: str) -> None:
+    keys = S3AccessKey(access_key_id="a", secret_access_key="b")
+    opened = open_s3(S3Profile(bucket="abc", region=region), keys)
+    assert dict(opened.store.config)["endpoint"] == f"https://abc.{host}"
 
 
 async def test_s3_ignores_the_servers_own_aws_environment(
