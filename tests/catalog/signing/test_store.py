@@ -114,6 +114,21 @@ def test_a_signature_is_good_for_nothing_else(signed: Signed, t1: Table, others:
     assert raw("GET", f"{url}?acl", headers, "").status == 403
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_a_forwarded_prefix_does_not_move_a_signature(
+    signed: Signed, t1: Table, others: list[str], method: str
+) -> None:
+    """This store checks the signature for the path that a proxy is said to have shortened."""
+    inside = signed.url(f"wh/t1/{BUCKET}/{others[0]}")
+    added = signed.sign(t1, method, inside).body["headers"]
+    headers = {name: values[0] for name, values in added.items()}
+    unmoved = {name: value for name, value in headers.items() if name != "x-forwarded-prefix"}
+    lie = {"X-Forwarded-Prefix": f"/{BUCKET}/wh/t1"}
+    for tampered in (headers, unmoved, headers | lie, unmoved | lie):
+        assert raw(method, signed.url(others[0]), tampered, "").status == 403
+    assert raw(method, inside, headers, "").status in (200, 204, 404)
+
+
 def test_a_bulk_delete_is_not_signed_for_a_store_that_takes_any_body(
     signed: Signed, t1: Table, others: list[str]
 ) -> None:

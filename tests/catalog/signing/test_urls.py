@@ -109,6 +109,14 @@ def test_a_key_that_is_not_plainly_inside_is_refused(method: str, path: str) -> 
         judged(method, f"{STORE}{path}")
 
 
+@pytest.mark.parametrize("name", ["uploadId", "versionId"])
+@pytest.mark.parametrize("value", ["..%2F..%2Ft2", "a/../t2", "..%5Ct2"])
+def test_an_id_that_reads_like_a_path_is_refused(name: str, value: str) -> None:
+    assert judged("GET", f"{STORE}/lake/wh/t1/a?{name}=2~a.B_c-d").method == "GET"
+    with pytest.raises(NotAllowed, match="slash"):
+        judged("GET", f"{STORE}/lake/wh/t1/a?{name}={value}")
+
+
 @pytest.mark.parametrize(
     "origin",
     [

@@ -28,7 +28,7 @@ class Binding:
         self._profile = profile
         self._source = source
         # AWS documents it, and would be asked by every server at every start.
-        self._holds: bool | None = True if profile.flavor == "aws" and profile.endpoint is None else None
+        self._holds: bool | None = True if profile.at_aws else None
         self._turn = asyncio.Lock()
 
     async def check(self) -> None:

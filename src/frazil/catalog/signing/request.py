@@ -13,7 +13,7 @@ from frazil.catalog.signing.address import Address, Place, parse_url
 from frazil.catalog.signing.bulk import deleted_keys
 from frazil.catalog.signing.headers import CONTENT_HASH, checked_headers, payload
 from frazil.catalog.signing.operations import Operation, operation
-from frazil.catalog.signing.reach import Reach
+from frazil.catalog.signing.reach import Reach, shown
 from frazil.core.errors import NotAllowed
 
 
@@ -49,6 +49,7 @@ def understood(
     address = parse_url(url, known)
     what = operation(method, address)
     _check_host(headers, address)
+    _check_ids(address)
     content = b""
     keys: Sequence[str] = [address.key]
     if what.name == "DeleteObjects":
@@ -90,6 +91,14 @@ def _bound(body: bytes, headers: Mapping[str, str]) -> str:
     if headers.get("content-md5", md5) != md5:
         raise NotAllowed("headers: content-md5 is not that of the body")
     return digest
+
+
+def _check_ids(address: Address) -> None:
+    """No store has a slash in them, and one that makes a path of them would be led out of the table."""
+    for name in ("uploadId", "versionId"):
+        value = address.query.get(name) or ""
+        if "/" in value or "\\" in value:
+            raise NotAllowed(f"uri: {name} {shown(value)} has a slash")
 
 
 def _check_host(headers: Mapping[str, Sequence[str]], address: Address) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from frazil.catalog.aws import KeySource, sign
 from frazil.catalog.signing.address import Place, places
@@ -11,6 +12,10 @@ from frazil.catalog.signing.headers import CONTENT_HASH
 from frazil.catalog.signing.request import Allowed
 from frazil.catalog.storage import Credential, Profile, S3Profile
 from frazil.catalog.storage.credentials import S3AccessKey, S3SystemIdentity
+
+#: SeaweedFS takes a signature for one path also for a shorter one, if this header has the difference: one
+#: for `t1/lake/t2/x` would open `lake/t2/x`. So the signature covers the header, where it says nothing new.
+_FORWARDED_PREFIX = "x-forwarded-prefix"
 
 
 class S3Signer:
@@ -22,6 +27,9 @@ class S3Signer:
         self._region = profile.region
         self._source = source
         self._binding = Binding(profile, source)
+        self._fixed = {}
+        if not profile.at_aws:
+            self._fixed[_FORWARDED_PREFIX] = urlsplit(profile.endpoint or "").path or "/"
 
     async def sign(self, request: Allowed) -> dict[str, str]:
         """The headers to add to `request`.
@@ -33,7 +41,7 @@ class S3Signer:
         added = sign(
             request.method,
             request.url,
-            request.headers,
+            request.headers | self._fixed,
             request.body_hash,
             service="s3",
             region=self._region,
@@ -43,7 +51,7 @@ class S3Signer:
         if CONTENT_HASH in request.headers:
             # Clients add what they are given: the same header twice is another request.
             del added[CONTENT_HASH]
-        return added
+        return added | self._fixed
 
 
 def open_signer(profile: Profile, credential: Credential | None) -> S3Signer | None:

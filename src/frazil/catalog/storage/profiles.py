@@ -89,6 +89,11 @@ class S3Profile(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", tag_f
         return f"s3://{self.bucket}/{self.key_prefix}" if self.key_prefix else f"s3://{self.bucket}"
 
     @property
+    def at_aws(self) -> bool:
+        """Whether the store is AWS's own, whose behaviour is documented."""
+        return self.flavor == "aws" and self.endpoint is None
+
+    @property
     def alternatives(self) -> bool:
         """Whether callers may spell locations with s3a:// and s3n://."""
         return self.allow_alternative_protocols
