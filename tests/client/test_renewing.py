@@ -11,7 +11,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.client import AsyncRenewing, Renewing, VendedCredentials
-from frazil.core.errors import NoSuchGenericTable, Unavailable
+from frazil.core.errors import (
+    CommitStateUnknown,
+    FrazilError,
+    NoSuchGenericTable,
+    StorageError,
+    Unavailable,
+)
+
+_monotonic = time.monotonic
+
+
+def passed(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr("frazil.client.renewing.monotonic", lambda: _monotonic() + seconds)
 
 
 class Server:
@@ -81,14 +93,41 @@ def test_a_server_that_is_away_is_bridged(monkeypatch: pytest.MonkeyPatch) -> No
     keys = Renewing(server, margin=60)
     first = keys.current()
     # As if most of the hour had passed.
-    now = time.monotonic
-    monkeypatch.setattr("frazil.client.renewing.monotonic", lambda: now() + 3570)
+    passed(monkeypatch, 3570)
     server.failure = Unavailable("away")
     assert keys.current() is first
     assert server.asked == 2
+    # A server that cannot answer is not asked by every step of a job.
+    assert keys.current() is first
+    assert server.asked == 2
+    passed(monkeypatch, 3580)
     server.failure = NoSuchGenericTable("dropped")
     with pytest.raises(NoSuchGenericTable):
         keys.current()
+
+
+@pytest.mark.parametrize("failure", [StorageError("no STS"), CommitStateUnknown("no answer")])
+def test_every_failure_that_may_pass_is_bridged(
+    monkeypatch: pytest.MonkeyPatch, failure: FrazilError
+) -> None:
+    server = Server(3600)
+    keys = Renewing(server, margin=60)
+    first = keys.current()
+    passed(monkeypatch, 3570)
+    server.failure = failure
+    assert keys.current() is first
+    assert server.asked == 2
+
+
+def test_a_machine_that_slept_asks_again() -> None:
+    """The clock that counts the margin stands still meanwhile; the one on the wall does not."""
+    server = Server(0.2)
+    keys = Renewing(server, margin=-3600)
+    first = keys.current()
+    while not first.expires_soon(0.0):
+        time.sleep(0.02)
+    server.seconds = 3600
+    assert keys.current() is not first
 
 
 def test_expired_keys_bridge_nothing() -> None:

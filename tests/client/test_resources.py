@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pydoc
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +18,6 @@ from frazil.core.errors import (
     AlreadyExists,
     Conflict,
     FrazilError,
-    InvalidConfig,
     InvalidInput,
     NamespaceNotEmpty,
     NoSuchGenericTable,
@@ -271,15 +271,6 @@ async def test_both_clients_are_typed(frazil_sqlite: FrazilServer, client: Clien
     assert client.generic_tables.create.__doc__
 
 
-@pytest.mark.parametrize(
-    "uri", ["localhost:8181", "ftp://x", "http://", "http://me:pw@host", "http://h:port", "http://h/?a=b"]
-)
-def test_addresses_that_are_none(uri: str) -> None:
-    with pytest.raises(InvalidConfig) as caught:
-        Client(uri)
-    assert "pw" not in caught.value.message
-
-
 @pytest.mark.parametrize("variable", ["LAKEKEEPER", "FRAZIL_URI"])
 def test_the_address_by_environment(
     frazil_sqlite: FrazilServer, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -298,3 +289,11 @@ def test_importing_the_client_is_cheap() -> None:
     code = f"import json, sys, frazil.client; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(shown) == []
+
+
+def test_help_says_what_a_caller_gets(client: Client) -> None:
+    shown = pydoc.plain(pydoc.render_doc(client.namespaces))
+    assert "get(self, namespace: 'NamespaceLike') -> 'Namespace'\n |      A namespace with" in shown
+    assert "-> 'Iterator[tuple[str, ...]]'" in shown
+    assert "Flow" not in shown
+    assert list(inspect.signature(client.tables.drop).parameters) == ["namespace", "name", "purge"]

@@ -368,7 +368,14 @@ def test_keys_can_be_broadcast() -> None:
     copy = pickle.loads(pickle.dumps(keys()))
     assert copy == keys()
     assert hash(copy) == hash(keys())
+    assert copy.expires_at == keys().expires_at
     assert copy.to_s3a() == keys().to_s3a()
+
+
+def test_keys_cannot_be_changed() -> None:
+    """Sets and caches hold them by their value."""
+    with pytest.raises(AttributeError):
+        keys().prefix = "s3://lake/other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -377,7 +384,7 @@ def test_keys_can_be_broadcast() -> None:
 def test_every_cell_of_the_table_counts(rows: tuple[Row, ...], found: VendedCredentials) -> None:
     """Without a setting, everybody who has a word for it gets another translation, or none."""
     names = {"host": HOST, "account": "lake"}
-    config = found.config | {"gcs.service.host": "http://gcs.example"}
+    config = dict(found.config) | {"gcs.service.host": "http://gcs.example"}
     config |= {"s3.sse.type": "kms", "s3.sse.key": "arn:aws:kms:eu:1:key/k"}
     for row in rows:
         poorer = {key: value for key, value in config.items() if key not in _named(row, names)}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
+from frazil.client.address import check_url
 from frazil.client.exchange import Retry, exchange
+from frazil.client.failures import sentence
 from frazil.client.flow import Answer, Flow, Request
 from frazil.core.errors import CommitStateUnknown, FrazilError, InvalidConfig, Unauthenticated, Unavailable
 
@@ -32,9 +34,7 @@ class ClientCredentials:
         if not self.client_id or not self.client_secret:
             raise InvalidConfig("client credentials need a client id and a client secret")
         if self.token_url is not None:
-            parts = urlsplit(self.token_url)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-                raise InvalidConfig("the token URL is not an http:// or https:// URL without a user in it")
+            check_url(self.token_url, "the token URL", "an http:// or https:// URL")
 
 
 class StaticToken:
@@ -57,8 +57,8 @@ class StaticToken:
 
     def explained(self, error: Unauthenticated) -> FrazilError:
         return Unauthenticated(
-            f"{error.message}. The token from {self._origin} was refused: get a new one, or let the client "
-            "get its own with OAUTH_CLIENT_ID and OAUTH_CLIENT_SECRET",
+            f"{sentence(error.message)} The token from {self._origin} was refused: get a new one, or let the "
+            "client get its own with OAUTH_CLIENT_ID and OAUTH_CLIENT_SECRET",
             kind=error.kind,
         )
 
@@ -100,7 +100,11 @@ class OAuthTokens:
             old = self._issued
             if old is not None and old.token != refused and monotonic() < old.expires_at:
                 return old.token
-            raise Unavailable(f"no token could be had from {self._where}: {error.message}") from None
+            # Another server than the catalog's may be the one that is away.
+            kind = error.kind if self._credentials.token_url is None else None
+            raise Unavailable(
+                f"no token could be had from {self._where}: {error.message}", kind=kind
+            ) from None
         except FrazilError as error:
             raise self._refused(error) from None
         self._issued = _issued(answer)
@@ -108,8 +112,8 @@ class OAuthTokens:
 
     def explained(self, error: Unauthenticated) -> FrazilError:
         return Unauthenticated(
-            f"{error.message}. The server refused a token that {self._where} had just issued for the client "
-            f"{self._credentials.client_id!r}: check issuer, audience and scope",
+            f"{sentence(error.message)} The server refused a token that {self._where} had just issued for "
+            f"the client {self._credentials.client_id!r}: check issuer, audience and scope",
             kind=error.kind,
         )
 
@@ -128,7 +132,8 @@ class OAuthTokens:
 
     def _refused(self, error: FrazilError) -> Unauthenticated:
         return Unauthenticated(
-            f"{self._where} gave no token for the client {self._credentials.client_id!r}: {error.message}. "
+            f"{self._where} gave no token for the client {self._credentials.client_id!r}: "
+            f"{sentence(error.message)} "
             "Check OAUTH_TOKEN_URL, OAUTH_CLIENT_ID, OAUTH_CLIENT_SECRET and OAUTH_SCOPE"
         )
 

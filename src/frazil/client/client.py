@@ -10,6 +10,7 @@ from typing import Any, Generic, Self
 import httpx
 
 from frazil import __version__
+from frazil.client.address import server_uri
 from frazil.client.auth import ClientCredentials, authorizer_for
 from frazil.client.catalog import CatalogApi, NamespacesApi, TablesApi, ViewsApi
 from frazil.client.exchange import Retry
@@ -17,7 +18,8 @@ from frazil.client.flow import Async, M, Sync
 from frazil.client.generic import GenericTablesApi
 from frazil.client.management import ProjectsApi, ServerApi, WarehousesApi
 from frazil.client.runners import AsyncRunner, SyncRunner
-from frazil.client.session import Session, server_uri
+from frazil.client.session import Session
+from frazil.core.errors import InvalidConfig
 
 #: Creating a warehouse tries its storage, which takes a while.
 DEFAULT_TIMEOUT = 60.0
@@ -139,6 +141,8 @@ def _transport(
     """Redirects are not followed: a token must not travel to where an answer points."""
     headers = {"User-Agent": f"frazil/{__version__}", "Accept": "application/json"}
     if project is not None:
+        if not project.isascii() or not project.isprintable():
+            raise InvalidConfig(f"project {project!r} is not legal. Legal: the id of a project, in ASCII")
         headers["X-Project-Id"] = project
     return {
         "base_url": uri,

@@ -22,9 +22,6 @@ class StorageConfig(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __or__(self, other: Mapping[str, str]) -> StorageConfig:
-        return StorageConfig({**self._values, **other})
-
     def __repr__(self) -> str:
         return f"StorageConfig({', '.join(f'{key}=***' for key in sorted(self._values))})"
 

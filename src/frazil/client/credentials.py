@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,7 @@ _EXPIRY = (
 )
 
 
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class VendedCredentials:
     """Keys for everything below `prefix`, until `expires_at`. Printing them shows neither keys nor tokens.
 
@@ -28,24 +30,18 @@ class VendedCredentials:
     expired. The object can be pickled, so it can be broadcast to the tasks of a job.
     """
 
-    __slots__ = ("config", "expires_at", "prefix")
+    prefix: str
+    config: StorageConfig
+    expires_at: datetime | None = field(compare=False)
 
     def __init__(self, prefix: str, config: Mapping[str, str]) -> None:
-        self.prefix = prefix.rstrip("/")
-        self.config = StorageConfig(config)
-        self.expires_at = _expiry(self.config)
+        object.__setattr__(self, "prefix", prefix.rstrip("/"))
+        object.__setattr__(self, "config", StorageConfig(config))
+        object.__setattr__(self, "expires_at", _expiry(config))
 
     def __repr__(self) -> str:
         until = "no known end" if self.expires_at is None else self.expires_at.isoformat(timespec="seconds")
         return f"VendedCredentials({self.prefix!r}, until {until})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VendedCredentials):
-            return NotImplemented
-        return (self.prefix, self.config) == (other.prefix, other.config)
-
-    def __hash__(self) -> int:
-        return hash((self.prefix, self.config))
 
     @property
     def scheme(self) -> str:
@@ -68,9 +64,10 @@ class VendedCredentials:
         """Raise if the keys have expired: the store would only say that it does not know them."""
         if self.expires_soon(0.0):
             assert self.expires_at is not None, "what has no end cannot be near it"
+            end = self.expires_at.isoformat(timespec="seconds")
             raise Unauthenticated(
-                f"the keys for {self.prefix} expired at {self.expires_at.isoformat(timespec='seconds')}; ask "
-                "the server for new ones, or hold them in a Renewing"
+                f"the keys for {self.prefix} expired at {end} by the clock of this machine; ask the server "
+                "for new ones, or hold them in a Renewing"
             )
 
     def to_hadoop(self, gcs_provider: str | None = None) -> dict[str, str]:

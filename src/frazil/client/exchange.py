@@ -19,6 +19,8 @@ from frazil.core.errors import (
     Unavailable,
 )
 
+#: The `kind` of the error when no server was reached at all.
+UNREACHABLE = "Unreachable"
 #: Failed before a byte was sent.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
@@ -129,7 +131,7 @@ def _attempt(request: Request, token: str | None) -> Flow[Answer | _Failed]:
     try:
         answer: Answer = yield sent
     except _NOT_SENT as error:
-        return _Failed(Unavailable(f"cannot reach the server: {_shown(request, error)}"))
+        return _Failed(Unavailable(f"cannot reach the server: {_shown(request, error)}", kind=UNREACHABLE))
     except httpx.RequestError as error:
         return _Failed(_lost(request, error), perhaps_done=request.method not in READS)
     if 200 <= answer.status < 300:

@@ -87,6 +87,11 @@ def retry_after(answer: Answer) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
+def sentence(text: str) -> str:
+    """A message that others follow."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def unknown_outcome(request: Request, why: str) -> errors.CommitStateUnknown:
     """Sent, and no answer that settles it."""
     return errors.CommitStateUnknown(

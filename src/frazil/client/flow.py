@@ -7,10 +7,11 @@ result, and returns the answer. It knows nothing of threads or event loops; `run
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     from frazil.client.session import Session
@@ -95,17 +96,16 @@ class Operation(Generic[P, T]):
         def method(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             return resource._session.runner.run(flow(resource, *args, **kwargs))  # noqa: SLF001
 
-        self._method = method
-        self.__doc__ = flow.__doc__
+        self._method = _documented(method, flow, "Flow[", "")
 
     @overload
-    def __get__(self, instance: None, owner: Any) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Callable[..., Any]: ...
     @overload
     def __get__(self, instance: Resource[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
     def __get__(self, instance: Resource[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self if instance is None else MethodType(self._method, instance)
+        return self._method if instance is None else MethodType(self._method, instance)
 
 
 class ListingOperation(Generic[P, T]):
@@ -119,17 +119,29 @@ class ListingOperation(Generic[P, T]):
         def method(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             return resource._session.runner.iterate(flow(resource, *args, **kwargs))  # noqa: SLF001
 
-        self._method = method
-        self.__doc__ = flow.__doc__
+        self._method = _documented(method, flow, "Listing[", "Iterator[")
 
     @overload
-    def __get__(self, instance: None, owner: Any) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Callable[..., Any]: ...
     @overload
     def __get__(self, instance: Resource[Sync], owner: Any) -> Callable[P, Iterator[T]]: ...
     @overload
     def __get__(self, instance: Resource[Async], owner: Any) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self if instance is None else MethodType(self._method, instance)
+        return self._method if instance is None else MethodType(self._method, instance)
+
+
+def _documented(
+    method: Callable[..., Any], flow: Callable[..., Any], generator: str, result: str
+) -> Callable[..., Any]:
+    """`help` shows what a caller gets, not the generator behind it."""
+    signature = inspect.signature(flow)
+    shown = str(signature.return_annotation)
+    if shown.startswith(generator):
+        shown = f"{result}{shown.removeprefix(generator)}"
+        signature = signature.replace(return_annotation=shown if result else shown.removesuffix("]"))
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
 
 
 def operation(flow: Callable[Concatenate[Any, P], Flow[T]]) -> Operation[P, T]:

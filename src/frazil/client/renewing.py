@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from frazil.client.credentials import VendedCredentials
-from frazil.core.errors import CommitStateUnknown, Unavailable
+from frazil.core.errors import FrazilError, Outcome
 
-#: Failures of a renewal that old keys can bridge.
-_PASSING = (Unavailable, CommitStateUnknown)
+#: Seconds for which a server that failed is not asked again, while there are keys that work.
+_PAUSE = 5.0
 
 
 class _Held:
@@ -24,7 +24,10 @@ class _Held:
 
     def ready(self) -> VendedCredentials | None:
         held = self._held
-        return held[0] if held is not None and monotonic() < held[1] else None
+        if held is None or monotonic() >= held[1]:
+            return None
+        # That clock stands still while a machine sleeps.
+        return None if held[0].expires_soon(0.0) else held[0]
 
     def keep(self, credentials: VendedCredentials) -> VendedCredentials:
         """A server may give keys from its cache again: they are kept for half of what they have left."""
@@ -35,10 +38,13 @@ class _Held:
         self._held = (credentials, monotonic() + renew_in)
         return credentials
 
-    def bridge(self) -> VendedCredentials | None:
-        """The old keys, as long as they open anything."""
+    def bridge(self, error: FrazilError) -> VendedCredentials:
+        """The old keys, if the failure may pass and as long as they open anything."""
         held = self._held
-        return held[0] if held is not None and not held[0].expires_soon(0.0) else None
+        if held is None or error.outcome is Outcome.FATAL or held[0].expires_soon(0.0):
+            raise error
+        self._held = (held[0], monotonic() + _PAUSE)
+        return held[0]
 
 
 class Renewing:
@@ -64,10 +70,8 @@ class Renewing:
                 return ready
             try:
                 return self._held.keep(self._fetch())
-            except _PASSING:
-                if (old := self._held.bridge()) is not None:
-                    return old
-                raise
+            except FrazilError as error:
+                return self._held.bridge(error)
 
 
 class AsyncRenewing:
@@ -87,7 +91,5 @@ class AsyncRenewing:
                 return ready
             try:
                 return self._held.keep(await self._fetch())
-            except _PASSING:
-                if (old := self._held.bridge()) is not None:
-                    return old
-                raise
+            except FrazilError as error:
+                return self._held.bridge(error)

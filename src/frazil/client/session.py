@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from frazil.client.answers import CatalogConfig, decoded
 from frazil.client.exchange import Authorizer, Retry, exchange
-from frazil.client.failures import READS
+from frazil.client.failures import READS, sentence
 from frazil.client.flow import Answer, Flow, Request
 from frazil.client.naming import segment
 from frazil.client.runners import Runner
-from frazil.core.errors import FrazilError, InvalidConfig, NoSuchWarehouse, Unauthenticated
+from frazil.core.errors import FrazilError, NoSuchWarehouse, Unauthenticated
 from frazil.core.names import is_uuid
 
-DEFAULT_URI = "http://localhost:8181"
 CATALOG, GENERIC, MANAGEMENT = "/catalog/v1", "/lakekeeper/v1", "/management/v1"
 
 _LOG_IN = (
@@ -69,7 +66,7 @@ class Session:
         except Unauthenticated as error:
             if self.authorizer is not None:
                 raise
-            raise Unauthenticated(f"{error.message}. {_LOG_IN}", kind=error.kind) from None
+            raise Unauthenticated(f"{sentence(error.message)} {_LOG_IN}", kind=error.kind) from None
 
     def catalog(
         self,
@@ -125,23 +122,6 @@ class Session:
                 raise FrazilError("the server names no prefix for the warehouse in its /v1/config")
             self._config = found
         return self._config
-
-
-def server_uri(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """The address of the server: as given, else `LAKEKEEPER` or `FRAZIL_URI`, else the usual one."""
-    text = given or environment.get("LAKEKEEPER") or environment.get("FRAZIL_URI") or DEFAULT_URI
-    legal = "the address of a server, such as http://localhost:8181"
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        raise InvalidConfig(f"the server's URI is not legal. Legal: {legal}") from None
-    if parts.username is not None or parts.password is not None:
-        raise InvalidConfig("the server's URI has a user or password in it; give a token by TOKEN instead")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise InvalidConfig(f"{text!r} is not legal. Legal: {legal}")
-    # People paste the address that they give to Spark.
-    return text.rstrip("/").removesuffix("/v1").removesuffix("/catalog").rstrip("/")
 
 
 def new_key() -> str:
