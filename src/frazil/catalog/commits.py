@@ -20,8 +20,8 @@ from frazil.catalog.db import Connection, UniqueViolation
 from frazil.catalog.documents import Document
 from frazil.catalog.metadata import encode, next_metadata_location, removed_metadata_files
 from frazil.catalog.service import Catalog, Place, now_ms
-from frazil.catalog.storage import ancestors
-from frazil.catalog.store import purges, tabulars
+from frazil.catalog.storage import ancestors, owned_file
+from frazil.catalog.store import locations, purges, tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, InvalidInput, NoSuchNamespace
 from frazil.core.names import show
@@ -195,6 +195,8 @@ async def _swap_one(connection: Connection, write: Write, now: int) -> None:
     # An unchanged table of a transaction is swapped with itself: its requirements must hold at commit too.
     if not await tabulars.swap(connection, change, now):
         raise _Lost
+    if write.location != place.found.location:
+        await tabulars.leave(connection, place.warehouse.warehouse_id, place.found.location, write.tabular_id)
 
 
 async def _insert(connection: Connection, write: Write, now: int) -> None:
@@ -252,11 +254,22 @@ def _keep(catalog: Catalog, write: Write) -> None:
     if before is not None and write.kind == "table":
         removed = removed_metadata_files(before.document.parsed, write.after)
         if removed:
-            catalog.background(_delete_old(write, removed))
+            catalog.background(_delete_old(catalog, write, removed))
 
 
-async def _delete_old(write: Write, locations: list[str]) -> None:
-    for location, reason in await write.place.warehouse.storage.delete(locations):
+async def _delete_old(catalog: Catalog, write: Write, named: list[str]) -> None:
+    """A registered table's log may name anything: what lies in another table is not deleted."""
+    warehouse = write.place.warehouse
+    files = [file for location in named if (file := owned_file(warehouse.storage.base, location))]
+    others = await locations.in_others(
+        catalog.database,
+        warehouse.warehouse_id,
+        warehouse.storage.base,
+        files,
+        write.location,
+        write.tabular_id,
+    )
+    for location, reason in await warehouse.storage.delete([file for file in files if file not in others]):
         _log.warning("old metadata file %s is left over: %s", location, reason)
 
 

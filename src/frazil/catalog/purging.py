@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from frazil.catalog.db import Database
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.storage import PurgeReport, purge_files, purge_location
-from frazil.catalog.store import idempotency, purges
+from frazil.catalog.store import idempotency, locations, purges
 from frazil.core.errors import FrazilError
 
 _log = logging.getLogger(__name__)
@@ -113,5 +114,12 @@ class Janitor:
         warehouse = await self._catalog.warehouses.get(purge.warehouse_id)
         if purge.kind == "generic-table":
             return await purge_location(warehouse.storage, purge.location, lease.renew)
+        storage, database = warehouse.storage, self._catalog.database
+
+        async def foreign(files: Sequence[str]) -> set[str]:
+            return await locations.in_others(
+                database, purge.warehouse_id, storage.base, files, purge.location
+            )
+
         metadata = msgspec.json.decode(purge.metadata)
-        return await purge_files(warehouse.storage, metadata, purge.metadata_location)
+        return await purge_files(storage, metadata, purge.metadata_location, foreign)

@@ -125,6 +125,24 @@ def test_a_table_may_move_within_the_warehouse(catalog: Catalog, ns: Levels, bas
     catalog.create_table(ns, "t", location=where).refused(409)
 
 
+def test_where_a_table_was_stays_taken(catalog: Catalog, ns: Levels, base: str) -> None:
+    """Its older files lie there: whoever got the place could read them, and delete them with a purge."""
+    old, new = f"{base}/{ns[0]}/old", f"{base}/{ns[0]}/new"
+    catalog.create_table(ns, "t", location=old).ok()
+    move: Json = {"action": "set-location", "location": new}
+    catalog.commit(ns, "t", move).ok()
+    generic = f"/lakekeeper/v1/{catalog.prefix}/namespaces/{ns[0]}/generic-tables"
+    for place in (old, f"{old}/data"):
+        catalog.create_table(ns, "u", location=place).refused(409, "LocationAlreadyTaken")
+        body = {"name": "u", "format": "lance", "base-location": place}
+        catalog.client.send("POST", generic, body).refused(409, "LocationAlreadyTaken")
+    catalog.commit(ns, "t", {"action": "set-location", "location": old}).ok()
+    catalog.commit(ns, "t", move).ok()
+    catalog.send("DELETE", catalog.table_path(ns, "t")).ok(204)
+    catalog.create_table(ns, "u", location=old).ok()
+    catalog.create_table(ns, "v", location=new).ok()
+
+
 def test_spellings_of_one_place(catalog: Catalog, ns: Levels, base: str) -> None:
     path = base.removeprefix("file://")
     catalog.create_table(ns, "t", location=f"{path}/{ns[0]}/spelt").ok()

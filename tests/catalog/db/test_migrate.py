@@ -85,8 +85,8 @@ async def test_a_database_in_use_waits_and_one_that_a_rival_is_making_does_not(
     await db.bring_up_to_date(database)
     assert (await db.schema_state(database)).pending == 0
     await database.execute("INSERT INTO server (singleton, server_id) VALUES (1, 'x')")
-    await database.execute("DROP TABLE client")
-    await database.execute("DELETE FROM schema_version WHERE version = 3")
+    await database.execute("DROP TABLE former_location")
+    await database.execute("DELETE FROM schema_version WHERE version = 4")
     if database.dialect == "sqlite":
         await db.bring_up_to_date(database)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from frazil.catalog.storage.reachable import Phase, Skipped, reachable_files
 
 _SAMPLE = 100
 _MAX_WALKS = 5
+
+#: Which of these files are another table's.
+Foreign = Callable[[Sequence[str]], Awaitable[set[str]]]
 
 
 @dataclass
@@ -29,18 +32,30 @@ class PurgeReport:
         """Whether nothing is left to do; what was skipped will never be done."""
         return self.failed == 0
 
+    def skip(self, skipped: Sequence[Skipped]) -> None:
+        self.skipped += len(skipped)
+        self.skips += skipped[: _SAMPLE - len(self.skips)]
+
     def count(self, tried: int, failures: list[tuple[str, str]]) -> None:
         self.deleted += tried - len(failures)
         self.failed += len(failures)
         self.failures += failures[: _SAMPLE - len(self.failures)]
 
 
+async def _none(_: Sequence[str]) -> set[str]:
+    return set()
+
+
 async def purge_files(
-    storage: Storage, metadata: Mapping[str, Any], metadata_location: str | None = None
+    storage: Storage,
+    metadata: Mapping[str, Any],
+    metadata_location: str | None = None,
+    foreign: Foreign = _none,
 ) -> PurgeReport:
     """Delete phase by phase. A phase with failures is finished and the next not begun.
 
     Call it only after the table's row is gone: from then on nobody can add a file to what is reachable.
+    Metadata may name any files; those that are `foreign` are left.
     """
     report = PurgeReport()
     phase = Phase.FILES
@@ -48,9 +63,11 @@ async def purge_files(
         if batch.phase is not phase and report.failed:
             break
         phase = batch.phase
-        report.count(len(batch.locations), await storage.delete(batch.locations))
-        report.skipped += len(batch.skipped)
-        report.skips += batch.skipped[: _SAMPLE - len(report.skips)]
+        others = await foreign(batch.locations)
+        mine = [location for location in batch.locations if location not in others]
+        report.count(len(mine), await storage.delete(mine))
+        report.skip([Skipped(location, "lies in another table") for location in sorted(others)])
+        report.skip(batch.skipped)
     return report
 
 

@@ -1,4 +1,4 @@
-"""Which tabular lies where: what remote signing asks for each request of an engine, so it is one row."""
+"""Which tabular lies where. Remote signing asks it for each request of an engine, so that is one row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.catalog.db import Connection, Row
+from frazil.catalog.storage import ancestors
 from frazil.catalog.store.tabulars import Kind
+
+_PLACES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,31 @@ async def placed_at(connection: Connection, warehouse_id: str, locations: Sequen
     return _of(
         await connection.fetchrow(f"{_PLACED} AND t.location IN ({places}) LIMIT 1", warehouse_id, *locations)
     )
+
+
+async def in_others(
+    connection: Connection, warehouse_id: str, base: str, files: Sequence[str], own: str, tabular_id: str = ""
+) -> set[str]:
+    """Those of `files` that lie in the location, present or former, of another tabular.
+
+    Files below `own` are the asker's, whoever lies there now; `tabular_id` is the asker's while it has a row.
+    """
+    above = {f: [*ancestors(f, base), f] for f in files if not f.startswith(f"{own}/")}
+    places = list(dict.fromkeys(place for each in above.values() for place in each))
+    taken: set[str] = set()
+    for start in range(0, len(places), _PLACES):
+        some = places[start : start + _PLACES]
+        listed = ", ".join(f"${index}" for index in range(3, 3 + len(some)))
+        others = f"warehouse_id = $1 AND tabular_id <> $2 AND location IN ({listed})"
+        rows = await connection.fetch(
+            f"SELECT location FROM tabular WHERE {others} "  # noqa: S608 (only $n)
+            f"UNION ALL SELECT location FROM former_location WHERE {others}",
+            warehouse_id,
+            tabular_id,
+            *some,
+        )
+        taken.update(row[0] for row in rows)
+    return {file for file, each in above.items() if not taken.isdisjoint(each)}
 
 
 def _of(row: Row | None) -> Placed | None:

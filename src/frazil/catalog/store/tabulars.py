@@ -208,13 +208,26 @@ async def lock_locations(database: Database, connection: Connection, warehouse_i
         await connection.fetchrow("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", warehouse_id)
 
 
+async def leave(connection: Connection, warehouse_id: str, location: str, tabular_id: str) -> None:
+    """Keep a location taken that a tabular was moved away from, as long as the tabular is there."""
+    await connection.execute(
+        "INSERT INTO former_location (warehouse_id, location, tabular_id) VALUES ($1, $2, $3) "
+        "ON CONFLICT DO NOTHING",
+        warehouse_id,
+        location,
+        tabular_id,
+    )
+
+
 async def refuse_overlap(
     connection: Connection, warehouse_id: str, location: str, ancestors: Sequence[str], tabular_id: str
 ) -> None:
-    """No tabular may lie at, above or below the location of another one."""
+    """No tabular may lie at, above or below the location, present or former, of another one."""
     touching, places = touches(location, ancestors, 3)
+    others = f"warehouse_id = $1 AND tabular_id <> $2 AND {touching}"
     row = await connection.fetchrow(
-        f"SELECT 1 FROM tabular WHERE warehouse_id = $1 AND tabular_id <> $2 AND {touching} LIMIT 1",  # noqa: S608 (only $n)
+        f"SELECT 1 FROM tabular WHERE {others} "  # noqa: S608 (only $n)
+        f"UNION ALL SELECT 1 FROM former_location WHERE {others} LIMIT 1",
         warehouse_id,
         tabular_id,
         *places,
@@ -245,6 +258,7 @@ def already_exists(levels: Sequence[str], name: str, existing: Kind, wanted: Kin
 
 def location_taken(location: str) -> Conflict:
     return Conflict(
-        f"another table, view or generic table lies at, above or below {location}; choose another location",
+        f"another table, view or generic table lies or lay at, above or below {location}; choose another "
+        "location",
         kind="LocationAlreadyTaken",
     )

@@ -1,0 +1,9 @@
+-- Where a tabular was before `set-location`: its older files still lie there, so the place stays taken.
+CREATE TABLE former_location (
+    warehouse_id TEXT NOT NULL,
+    location TEXT NOT NULL,
+    tabular_id TEXT NOT NULL REFERENCES tabular (tabular_id) ON DELETE CASCADE,
+    PRIMARY KEY (warehouse_id, location, tabular_id)
+);
+
+CREATE INDEX former_location_tabular ON former_location (tabular_id);
