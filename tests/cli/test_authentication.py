@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -69,7 +70,10 @@ def test_a_static_token_is_enough(tmp_path: Path) -> None:
 
 def test_a_client_is_enough(tmp_path: Path) -> None:
     assert frazil("client", "create", "etl", "--data-dir", str(tmp_path)).returncode == 0
-    assert "Authentication         client\n" in started(tmp_path, "--host", "0.0.0.0")
+    text = started(tmp_path, "--host", "0.0.0.0")
+    assert "Authentication         client\n" in text
+    assert "OAUTH_CLIENT_ID=NAME" in text
+    assert re.search(r'\*\*{"oauth2-server-uri": "http://0.0.0.0:\d+/catalog/v1/oauth/tokens"}', text)
 
 
 def test_a_provider_is_enough_and_a_missing_audience_is_said(tmp_path: Path) -> None:
@@ -82,7 +86,9 @@ def test_a_provider_is_enough_and_a_missing_audience_is_said(tmp_path: Path) -> 
 
 def test_loopback_works_as_it_is(tmp_path: Path) -> None:
     for host in ("127.0.0.1", "127.0.0.2", "localhost"):
-        assert "Authentication         none" in started(tmp_path, "--host", host)
+        text = started(tmp_path, "--host", host)
+        assert "Authentication         none" in text
+        assert "OAUTH_CLIENT_ID" not in text
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,15 @@ def rows(data_dir: Path) -> list[Any]:
 
 def test_a_client_s_life(tmp_path: Path) -> None:
     assert json.loads(ok(tmp_path, "list", "--json")) == []
-    assert ok(tmp_path, "list") == ""
+    empty = client(tmp_path, "list")
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert f"none in sqlite://{tmp_path}/catalog.db" in empty.stderr
     shown = ok(tmp_path, "create", "etl")
     secret = shown.split()[3]
     assert secret.startswith("frz_")
     assert len(secret) >= 40
     assert "credential=etl:" in shown
+    assert f"known in sqlite://{tmp_path}/catalog.db" in shown
     assert shown.count(secret) == 1
     made = json.loads(ok(tmp_path, "create", "bi.reader-2", "--json"))
     assert set(made) == {"client-id", "client-secret"}

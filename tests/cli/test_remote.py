@@ -10,14 +10,16 @@ import select
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from tests.catalog.api.client import connect, schema
 from tests.cli.conftest import Command, Run
 
+from frazil.cli.main import cli
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.ports import free_port
 from frazil.devstack.seaweed import ObjectStore
@@ -76,6 +78,39 @@ def test_help_has_examples(command: Command) -> None:
         shown = command(group, "--help").stdout
         assert f"frazil {group} " in shown
     assert "_FRAZIL_COMPLETE" in command("--help").stdout
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        yield (*path, name)
+        if isinstance(found, click.Group):
+            yield from commands(found, *path, name)
+
+
+def test_help_of_every_command_is_laid_out(command: Command) -> None:
+    """A mark of click's in a raw docstring is printed as it stands; a line that is cut says too little."""
+    for path in commands(cli):
+        shown = command(*path, "--help").stdout
+        assert "\\b" not in shown, path
+        examples = [line for line in shown.splitlines() if line.startswith("  frazil ")]
+        assert all(line.count("frazil ") == 1 for line in examples), path
+    assert not re.search(r"\.\.\.$", command("--help").stdout.partition("Commands:")[2], re.MULTILINE)
+
+
+def test_a_command_does_not_wait_for_the_others() -> None:
+    program = (
+        "import sys; from frazil.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    run = [sys.executable, "-c", program, "namespace", "--help"]
+    loaded = subprocess.run(run, capture_output=True, text=True, check=True).stderr.split()
+    assert "frazil.cli.namespace" in loaded
+    assert not {"asyncio", "httpx", "frazil.catalog", "frazil.cli.serve", "frazil.cli.demo"} & set(loaded)
+
+
+def test_similar_commands_are_suggested(command: Command) -> None:
+    refused(command("namespaces"), "Did you mean 'namespace'?", code=2)
 
 
 def test_warehouses(frazil: Frazil, tmp_path: Path) -> None:
@@ -220,6 +255,18 @@ def test_namespaces(frazil: Frazil, namespace: str) -> None:
     done(frazil("namespace", "drop", f"{namespace}.eu", "--yes"))
     refused(frazil("namespace", "show", f"{namespace}.eu"), "does not exist")
     refused(frazil("namespace", "show", "a..b"), "must not be empty")
+    refused(frazil("namespace", "create", f"{namespace}.no.ne"), f"{namespace}.no\n", "--parents")
+    done(frazil("namespace", "create", f"{namespace}.no.ne", "--parents", "-p", "owner=ann"))
+    assert "ann" in done(frazil("namespace", "show", f"{namespace}.no.ne"))
+
+
+def test_errors_say_what_to_do_next(frazil: Frazil, namespace: str) -> None:
+    default, lake = "looked for in the server's default warehouse", "looked for in the warehouse default;"
+    refused(frazil("generic", "list", "none"), default, "frazil namespace list")
+    refused(frazil("generic", "show", f"{namespace}.x", "-w", "default"), lake, "frazil generic list")
+    refused(frazil("table", "show", f"{namespace}.x"), default, "frazil table list", "frazil generic list")
+    refused(frazil("credentials", "get", f"{namespace}.x"), default, "frazil generic list")
+    refused(frazil("namespace", "list", "-w", "none"), "frazil warehouse list")
 
 
 def test_tables(frazil: Frazil, namespace: str, frazil_sqlite: FrazilServer) -> None:
@@ -278,6 +325,15 @@ def test_a_server_that_is_not_there(command: Command) -> None:
     refused(command("warehouse", "list", "--uri", uri), uri, "frazil serve", "--uri")
 
 
+def test_an_issuer_of_tokens_that_is_not_there(command: Command, frazil_sqlite: FrazilServer) -> None:
+    """Starting a catalog server would not help."""
+    issuer = f"http://127.0.0.1:{free_port()}/token"
+    oauth = {"OAUTH_CLIENT_ID": "a", "OAUTH_CLIENT_SECRET": "b", "OAUTH_TOKEN_URL": issuer}
+    failed = command("warehouse", "list", "--uri", frazil_sqlite.uri, environment=oauth)
+    refused(failed, issuer)
+    assert "frazil serve" not in failed.stderr
+
+
 def test_an_address_that_is_none(command: Command) -> None:
     refused(command("warehouse", "list", "--uri", "localhost:8181"), "http://localhost:8181")
 
@@ -285,7 +341,8 @@ def test_an_address_that_is_none(command: Command) -> None:
 def test_a_server_that_asks_who_you_are(command: Command) -> None:
     token = "static-bootstrap-token-of-the-tests-0123456789"
     with FrazilServer(environment={"FRAZIL_BOOTSTRAP_TOKEN": token}) as server:
-        refused(command("warehouse", "list", "--uri", server.uri), "set TOKEN, or OAUTH_CLIENT_ID")
+        failed = command("warehouse", "list", "--uri", server.uri)
+        refused(failed, "set TOKEN, or OAUTH_CLIENT_ID", "frazil client create")
         done(command("warehouse", "list", "--uri", server.uri, environment={"TOKEN": token}))
 
 

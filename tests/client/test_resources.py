@@ -142,6 +142,20 @@ def test_namespaces(client: Client, namespace: str) -> None:
         client.namespaces.get([namespace, "a.b"])
 
 
+def test_namespaces_with_parents(client: Client, namespace: str) -> None:
+    deep = [namespace, "a", "b.c"]
+    with pytest.raises(NoSuchNamespace):
+        client.namespaces.create(deep)
+    with pytest.raises(NoSuchNamespace):
+        client.namespaces.create(deep, exist_ok=True)
+    assert client.namespaces.create(deep, {"owner": "ann"}, parents=True).properties == {"owner": "ann"}
+    assert not client.namespaces.get([namespace, "a"]).properties
+    with pytest.raises(AlreadyExists):
+        client.namespaces.create(deep, parents=True)
+    found = client.namespaces.create(deep, {"owner": "bob"}, parents=True, exist_ok=True)
+    assert found.properties == {"owner": "ann"}
+
+
 @pytest.mark.parametrize("odd", ["x/y", "..", ".", "%2e%2e", "ü%20", "a b?#&=+", "a.b", "\\", "日本"])
 def test_names_of_any_kind(client: Client, namespace: str, odd: str) -> None:
     client.namespaces.create([namespace, odd])

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from frazil.catalog.db.connect import masked
 from frazil.catalog.settings import ServerSettings
 from frazil.cli.options import resolved, settings_options
+from frazil.cli.remote import print_table
 from frazil.core.errors import Conflict
 
 if TYPE_CHECKING:
@@ -21,9 +23,15 @@ if TYPE_CHECKING:
     from frazil.catalog.store.clients import ClientRow
 
 T = TypeVar("T")
-_SHOWN_ONCE = """\
-The secret is shown this once and stored nowhere. Iceberg's clients take both as
-  credential={client_id}:{secret}
+_MADE = """\
+client   {client_id}
+secret   {secret}
+known in {database}
+
+The secret is shown this once and stored nowhere. Programs give it as
+  frazil, frazil.client   OAUTH_CLIENT_ID={client_id} OAUTH_CLIENT_SECRET=<secret>
+  Iceberg's clients       credential={client_id}:<secret>
+                          oauth2-server-uri=<server>/catalog/v1/oauth/tokens
 """
 
 _database_options = settings_options(ServerSettings, "data_dir", "database_url")
@@ -32,10 +40,11 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def client() -> None:
-    """Programs that log in with a secret, for installations with no identity provider.
+    """Programs that log in with a secret of their own.
 
-    Works on the server's database, also while the server runs. Once there is a client, the server asks
-    everybody for an access token, which clients get at /catalog/v1/oauth/tokens.
+    They are for installations with no identity provider. The commands work on the server's database, also
+    while the server runs. Once there is a client, the server asks everybody for an access token, which
+    clients get at /catalog/v1/oauth/tokens.
     """
 
 
@@ -48,7 +57,8 @@ def create(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
     from frazil.catalog.identity.clients import create_client
     from frazil.catalog.service import now_ms
 
-    _show(_run(config_file, flags, lambda database: create_client(database, name, now_ms())), as_json)
+    settings = resolved(ServerSettings, config_file, flags).values
+    _show(_run(settings, lambda database: create_client(database, name, now_ms())), settings, as_json)
 
 
 @client.command()
@@ -63,7 +73,8 @@ def rotate(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
     from frazil.catalog.identity.clients import rotate_client
     from frazil.catalog.service import now_ms
 
-    _show(_run(config_file, flags, lambda database: rotate_client(database, name, now_ms())), as_json)
+    settings = resolved(ServerSettings, config_file, flags).values
+    _show(_run(settings, lambda database: rotate_client(database, name, now_ms())), settings, as_json)
 
 
 @client.command()
@@ -72,7 +83,8 @@ def rotate(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
 @_database_options
 def delete(name: str, last: bool, config_file: Path | None, **flags: Any) -> None:
     """Delete a client; its tokens end within 5 seconds."""
-    _run(config_file, flags, lambda database: _delete(database, name, last))
+    settings = resolved(ServerSettings, config_file, flags).values
+    _run(settings, lambda database: _delete(database, name, last))
     click.echo(f"deleted client {name}")
 
 
@@ -83,14 +95,17 @@ def list_clients(as_json: bool, config_file: Path | None, **flags: Any) -> None:
     """List the clients."""
     from frazil.catalog.store import clients
 
-    rows = _run(config_file, flags, clients.list_all)
+    settings = resolved(ServerSettings, config_file, flags).values
+    rows = _run(settings, clients.list_all)
     if as_json:
         click.echo(json.dumps([_described(row) for row in rows], indent=2))
-        return
-    width = max((len(row.client_id) for row in rows), default=0)
-    for row in rows:
-        changed = _time(row.rotated_at) if row.rotated_at else "the secret is its first"
-        click.echo(f"{row.client_id:<{width}}  {_time(row.created_at)}  {changed}")
+    elif rows:
+        print_table(
+            ("client", "created", "secret changed"),
+            [(row.client_id, _time(row.created_at), _optional_time(row.rotated_at)) for row in rows],
+        )
+    else:
+        click.echo(f"none in {masked(settings.database)}", err=True)
 
 
 async def _delete(database: Database, name: str, last: bool) -> None:
@@ -113,8 +128,7 @@ async def _refuse_the_last(connection: Connection, name: str) -> None:
         )
 
 
-def _run(config_file: Path | None, flags: dict[str, Any], work: Callable[[Database], Awaitable[T]]) -> T:
-    settings = resolved(ServerSettings, config_file, flags).values
+def _run(settings: ServerSettings, work: Callable[[Database], Awaitable[T]]) -> T:
     return asyncio.run(_on_database(settings, work))
 
 
@@ -129,19 +143,20 @@ async def _on_database(settings: ServerSettings, work: Callable[[Database], Awai
         await database.close()
 
 
-def _show(made: NewSecret, as_json: bool) -> None:
+def _show(made: NewSecret, settings: ServerSettings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"client-id": made.client_id, "client-secret": made.secret}, indent=2))
         return
-    click.echo(f"client   {made.client_id}\nsecret   {made.secret}\n")
-    click.echo(_SHOWN_ONCE.format(client_id=made.client_id, secret="<secret>"), nl=False)  # noqa: S106
+    # The database is said because another --data-dir is another one, which the server does not look at.
+    database = masked(settings.database)
+    click.echo(_MADE.format(client_id=made.client_id, secret=made.secret, database=database), nl=False)
 
 
 def _described(row: ClientRow) -> dict[str, str | None]:
     return {
         "client-id": row.client_id,
         "created-at": _time(row.created_at),
-        "rotated-at": _time(row.rotated_at) if row.rotated_at else None,
+        "rotated-at": _optional_time(row.rotated_at),
     }
 
 
@@ -149,3 +164,7 @@ def _time(milliseconds: int) -> str:
     return (
         datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     )
+
+
+def _optional_time(milliseconds: int | None) -> str | None:
+    return _time(milliseconds) if milliseconds else None

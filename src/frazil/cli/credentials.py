@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.remote import Remote, remote
-from frazil.core.errors import NoSuchGenericTable, NoSuchTable, NotFound
+from frazil.core.errors import NoSuchGenericTable, NoSuchTable
 
 if TYPE_CHECKING:
     from frazil.client import Client, VendedCredentials
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def credentials() -> None:
-    r"""Short-lived keys for the files of one table, Iceberg's or generic.
+    """Short-lived keys for the files of one table.
 
     \b
     frazil credentials show sensors.raw
@@ -35,7 +35,7 @@ _read_only = click.option("--read-only", is_flag=True, help="Keys that can only 
 @_read_only
 @remote()
 def show(server: Remote, name: str, read_only: bool) -> None:
-    """Say what the keys of a table would reach and until when, without the keys."""
+    """Say what the keys of a table reach and until when."""
     found = _fetch(server.client, name, read_only)
     until = None if found.expires_at is None else found.expires_at.isoformat(timespec="seconds")
     facts = {"prefix": found.prefix, "expires-at": until, "keys": sorted(found.config)}
@@ -53,7 +53,7 @@ def show(server: Remote, name: str, read_only: bool) -> None:
     help="For whom the keys are.",
 )
 @_read_only
-@remote()
+@remote(json_flag=False)
 def get(server: Remote, name: str, kind: str, read_only: bool) -> None:
     """Print the keys of a table, to be read by a program.
 
@@ -80,7 +80,7 @@ def _fetch(client: Client, name: str, read_only: bool) -> VendedCredentials:
         try:
             return client.tables.credentials(levels, table, read_only=read_only)
         except NoSuchTable:
-            raise NotFound(f"there is no table and no generic table {name}") from None
+            raise NoSuchTable(f"there is no table and no generic table {name}") from None
 
 
 def _env(found: VendedCredentials) -> str:

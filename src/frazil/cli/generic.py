@@ -11,7 +11,9 @@ from frazil.cli.remote import Remote, confirm, property_option, remote, yes_opti
 
 @click.group()
 def generic() -> None:
-    r"""Generic tables: a name, a format and a place for files that are not Iceberg's.
+    """Generic tables: files of any format.
+
+    The catalog knows their name, their format and their place, and vends keys that reach no others.
 
     A table is written as namespace, dot, name. A backslash before a dot keeps it a part of a name.
 

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
 from frazil import __version__
-from frazil.cli.client import client
-from frazil.cli.credentials import credentials
-from frazil.cli.demo import demo
-from frazil.cli.generic import generic
-from frazil.cli.key import key
-from frazil.cli.migrate import migrate
-from frazil.cli.namespace import namespace
-from frazil.cli.serve import serve
-from frazil.cli.table import table
-from frazil.cli.warehouse import warehouse
 from frazil.core.errors import FrazilError
 
+#: Each is in the module of its name. From running a server to what is in it.
+_COMMANDS = (
+    "serve",
+    "demo",
+    "migrate",
+    "client",
+    "key",
+    "warehouse",
+    "namespace",
+    "table",
+    "generic",
+    "credentials",
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Lazy(click.Group):
+    """Imports a command when it is called: nobody waits for the modules of the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # For a name that is none, click looks for similar ones among the commands that are there.
+        for name in (cmd_name,) if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.add_command(getattr(import_module(f"frazil.cli.{name}"), name))
+        return self.commands.get(cmd_name)
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="frazil")
 def cli() -> None:
     """A streaming lakehouse in Python.
@@ -29,18 +48,6 @@ def cli() -> None:
 
     Completion in the shell:  eval "$(_FRAZIL_COMPLETE=bash_source frazil)"    (or zsh_source, fish_source)
     """
-
-
-cli.add_command(serve)
-cli.add_command(migrate)
-cli.add_command(client)
-cli.add_command(key)
-cli.add_command(warehouse)
-cli.add_command(namespace)
-cli.add_command(table)
-cli.add_command(generic)
-cli.add_command(credentials)
-cli.add_command(demo)
 
 
 def main() -> None:

@@ -11,15 +11,15 @@ from frazil.cli.remote import Remote, confirm, property_option, remote, yes_opti
 
 @click.group()
 def namespace() -> None:
-    r"""Namespaces: groups of tables, nested as you like.
+    """Namespaces: groups of tables, nested as you like.
 
     The levels of a namespace are written with dots between them. A backslash before a dot keeps it a part of
-    the name: 'sales\.eu' is one level.
+    the name: 'sales\\.eu' is one level.
 
     \b
     frazil namespace list
     frazil namespace create sales -p owner=ann
-    frazil namespace create sales.eu
+    frazil namespace create sales.eu.north --parents
     """
 
 
@@ -36,10 +36,11 @@ def list_namespaces(server: Remote, parent: str | None) -> None:
 @namespace.command()
 @click.argument("name")
 @property_option
+@click.option("--parents", is_flag=True, help="Create what is missing above it, too.")
 @remote()
-def create(server: Remote, name: str, properties: dict[str, str]) -> None:
+def create(server: Remote, name: str, properties: dict[str, str], parents: bool) -> None:
     """Create a namespace; the parent of a nested one must exist."""
-    made = server.client.namespaces.create(name, properties)
+    made = server.client.namespaces.create(name, properties, parents=parents)
     server.say(f"created namespace {name}", made)
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from frazil.core.errors import InvalidInput, Unavailable
+from frazil.core.errors import (
+    FrazilError,
+    InvalidInput,
+    NoSuchGenericTable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchWarehouse,
+    Unauthenticated,
+)
 
 if TYPE_CHECKING:
     from frazil.client import Client
@@ -20,7 +28,19 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_START = "start a server with `frazil serve`, or say where it is with --uri or FRAZIL_URI"
+_START = "Start a server with `frazil serve`, or say where it is with --uri or FRAZIL_URI."
+_NEXT: dict[type[FrazilError], str] = {
+    Unauthenticated: "Where there is no identity provider, `frazil client create NAME` beside the server "
+    "makes a client id and its secret.",
+    NoSuchWarehouse: "See what there is with `frazil warehouse list`.",
+    NoSuchNamespace: "See what there is with `frazil namespace list`, or create it with `frazil namespace "
+    "create` (and --parents). A dot inside a name is written '\\.'.",
+    NoSuchTable: "See what there is with `frazil table list NAMESPACE` or, for tables that are not "
+    "Iceberg's, `frazil generic list NAMESPACE`.",
+    NoSuchGenericTable: "See what there is with `frazil generic list NAMESPACE` or, for Iceberg's tables, "
+    "`frazil table list NAMESPACE`.",
+}
+_INSIDE = (NoSuchNamespace, NoSuchTable, NoSuchGenericTable)
 
 
 @dataclass(frozen=True)
@@ -57,7 +77,7 @@ class Remote:
 
 
 def remote(
-    *, warehouse: bool = True
+    *, warehouse: bool = True, json_flag: bool = True
 ) -> Callable[[Callable[Concatenate[Remote, P], None]], Callable[P, None]]:
     """Give a command the options of a server and, as its first argument, the server itself."""
 
@@ -67,24 +87,37 @@ def remote(
             from frazil.client import Client, Retry
 
             uri, project = kwargs.pop("uri"), kwargs.pop("project")
-            name, as_json = kwargs.pop("warehouse", None), kwargs.pop("as_json")
+            name, as_json = kwargs.pop("warehouse", None), kwargs.pop("as_json", False)
             # Somebody waits: that a server is down is to be said soon.
             retry = Retry(attempts=3)
             with Client(_text(uri), warehouse=_text(name), project=_text(project), retry=retry) as client:
                 try:
                     command(Remote(client, bool(as_json)), *args, **kwargs)
-                except Unavailable as error:
-                    raise Unavailable(f"{error.message}\n{_START}") from None
+                except FrazilError as error:
+                    raise FrazilError("\n".join([error.message, *_what_next(error, _text(name))])) from None
 
         decorated: Callable[..., None] = run
-        for option in reversed(_options(warehouse)):
+        for option in reversed(_options(warehouse, json_flag)):
             decorated = option(decorated)
         return decorated
 
     return decorate
 
 
-def _options(warehouse: bool) -> list[Callable[[F], F]]:
+def _what_next(error: FrazilError, warehouse: str | None) -> list[str]:
+    """What somebody who got this error wants to do or know."""
+    from frazil.client.exchange import UNREACHABLE
+
+    if error.kind == UNREACHABLE:
+        return [_START]
+    found = [hint for kind, hint in _NEXT.items() if isinstance(error, kind)]
+    if isinstance(error, _INSIDE):
+        where = "the server's default warehouse" if warehouse is None else f"the warehouse {warehouse}"
+        found.insert(0, f"It was looked for in {where}; choose another one with --warehouse.")
+    return found
+
+
+def _options(warehouse: bool, json_flag: bool) -> list[Callable[[F], F]]:
     found = [
         click.option(
             "--uri", metavar="URL", help="The server.  [env: LAKEKEEPER, FRAZIL_URI; http://localhost:8181]"
@@ -101,7 +134,8 @@ def _options(warehouse: bool) -> list[Callable[[F], F]]:
             )
         )
     found.append(click.option("--project", metavar="ID", help="Project; without it, the server's default."))
-    found.append(click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts."))
+    if json_flag:
+        found.append(click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts."))
     return found
 
 

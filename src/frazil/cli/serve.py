@@ -20,6 +20,7 @@ frazil {version} is ready.
 
   Iceberg REST catalog   {url}/catalog      (warehouse {warehouse!r})
   Management API         {url}/management/v1
+  Generic tables         {url}/lakekeeper/v1
   API page               {url}/docs
   Health, metrics        {url}/health  {url}/metrics
   Data                   {database}
@@ -35,9 +36,20 @@ frazil {version} is ready.
   PyIceberg
     load_catalog("lake", type="rest", uri="{url}/catalog", warehouse="{warehouse}")
 
+  frazil's own commands and frazil.client
+    export FRAZIL_URI={url}
+{login}
 Press Ctrl-C to stop.
 """
 
+_LOGIN = """
+  All of them must say who they are, by NAME and SECRET of `frazil client create NAME`:
+    Spark      spark.sql.catalog.lake.credential=NAME:SECRET
+               spark.sql.catalog.lake.oauth2-server-uri={url}/catalog/v1/oauth/tokens
+    PyIceberg  credential="NAME:SECRET", **{{"oauth2-server-uri": "{url}/catalog/v1/oauth/tokens"}}
+    frazil     export OAUTH_CLIENT_ID=NAME OAUTH_CLIENT_SECRET=SECRET
+  or by a token: spark.sql.catalog.lake.token=TOKEN, token="TOKEN", export TOKEN=TOKEN
+"""
 _NONE = "none; after `frazil client create NAME`, only with a token"
 
 
@@ -110,6 +122,7 @@ def _announce(settings: ServerSettings, listener: socket.socket, authentication:
             warehouse=settings.default_warehouse,
             database=database,
             authentication=", ".join(authentication) or _NONE,
+            login=_LOGIN.format(url=url) if authentication else "",
         )
     )
 

@@ -12,10 +12,10 @@ from frazil.cli.remote import Remote, confirm, print_json, remote, yes_option
 
 @click.group()
 def table() -> None:
-    r"""Iceberg tables and views.
+    """Iceberg tables and views.
 
     A table is written as namespace, dot, name. A backslash before a dot keeps it a part of a name:
-    'sales\.eu.orders' is the table orders in the namespace "sales.eu".
+    'sales\\.eu.orders' is the table orders in the namespace "sales.eu".
 
     \b
     frazil table list sales

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from frazil.client.access import Access, access_headers
@@ -21,7 +22,7 @@ from frazil.client.credentials import VendedCredentials, chosen
 from frazil.client.flow import Flow, Listing, M, Resource, listing, operation
 from frazil.client.naming import NamespaceLike, levels, segment
 from frazil.client.paging import pages
-from frazil.core.errors import NotFound
+from frazil.core.errors import AlreadyExists, NoSuchNamespace, NotFound
 from frazil.core.names import LEVEL_SEPARATOR, check_name, show
 
 
@@ -30,11 +31,24 @@ class NamespacesApi(Resource[M]):
 
     @operation
     def create(
-        self, namespace: NamespaceLike, properties: Mapping[str, str] | None = None
+        self,
+        namespace: NamespaceLike,
+        properties: Mapping[str, str] | None = None,
+        *,
+        parents: bool = False,
+        exist_ok: bool = False,
     ) -> Flow[Namespace]:
-        """Create a namespace; the parent of a nested one must exist."""
-        body = {"namespace": levels(namespace), "properties": dict(properties or {})}
-        return decoded((yield from self._session.catalog("POST", "/namespaces", body)), Namespace)
+        """Create a namespace.
+
+        The parent of a nested one must exist, or is created with `parents`. With `exist_ok`, one that exists
+        is returned as it is, with the properties that it has.
+        """
+        try:
+            return (yield from self._create(levels(namespace), dict(properties or {}), parents))
+        except AlreadyExists:
+            if not exist_ok:
+                raise
+        return (yield from self._get(namespace))
 
     @listing
     def list(self, parent: NamespaceLike | None = None) -> Listing[tuple[str, ...]]:
@@ -45,7 +59,7 @@ class NamespacesApi(Resource[M]):
     @operation
     def get(self, namespace: NamespaceLike) -> Flow[Namespace]:
         """A namespace with its properties."""
-        return decoded((yield from self._session.catalog("GET", _path(namespace))), Namespace)
+        return (yield from self._get(namespace))
 
     @operation
     def exists(self, namespace: NamespaceLike) -> Flow[bool]:
@@ -68,6 +82,21 @@ class NamespacesApi(Resource[M]):
         body = {"updates": dict(updates or {}), "removals": [*removals]}
         path = f"{_path(namespace)}/properties"
         return decoded((yield from self._session.catalog("POST", path, body)), PropertyChanges)
+
+    def _get(self, namespace: NamespaceLike) -> Flow[Namespace]:
+        return decoded((yield from self._session.catalog("GET", _path(namespace))), Namespace)
+
+    def _create(self, path: tuple[str, ...], properties: dict[str, str], parents: bool) -> Flow[Namespace]:
+        """Parents are created only when the server misses them: one may exist and not be ours to create."""
+        body = {"namespace": path, "properties": properties}
+        try:
+            return decoded((yield from self._session.catalog("POST", "/namespaces", body)), Namespace)
+        except NoSuchNamespace:
+            if not parents or len(path) == 1:
+                raise
+        with suppress(AlreadyExists):
+            yield from self._create(path[:-1], {}, parents)
+        return (yield from self._create(path, properties, parents=False))
 
 
 class TablesApi(Resource[M]):
