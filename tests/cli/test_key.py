@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.catalog.signing.conftest import storage
 from tests.cli.rotator import STEPS
 from tests.clients.support import call
 
-from frazil.catalog.secrets import SecretBox, load_key
+from frazil.catalog.secrets import SecretBox, load_key, sole_rotation
 from frazil.core.errors import Unavailable
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
@@ -192,6 +193,22 @@ def test_a_server_that_runs_goes_on_and_stores_nothing_with_the_old_key(
     installation.opens()
     create(installation, object_store, "late")
     assert installation.sealed_with(new)
+
+
+@pytest.mark.parametrize("installation", ["sqlite"], indirect=True)
+def test_rotations_at_the_same_time(installation: Installation) -> None:
+    """One rotates, and the others say that it does; the key in force is the one in the file."""
+    installation.server.stop()
+    with ThreadPoolExecutor(4) as pool:
+        ends = list(pool.map(lambda _: installation.rotate(), range(4)))
+    assert any(end.returncode == 0 for end in ends)
+    for end in ends:
+        assert end.returncode == 0 or "another process is rotating" in end.stderr, end.stderr
+    assert installation.sealed_with(load_key(installation.key_file))
+    assert not (installation.server.data_dir / "secret.key.new").exists()
+    with sole_rotation(installation.server.data_dir):
+        refused = installation.rotate()
+    assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True), refused
 
 
 def test_there_must_be_a_key_to_rotate(tmp_path: Path) -> None:

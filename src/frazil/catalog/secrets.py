@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import hmac
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -69,6 +71,22 @@ def load_or_create_key(path: Path) -> bytes:
     if not path.exists():
         _create_key(path)
     return load_key(path)
+
+
+@contextlib.contextmanager
+def sole_rotation(folder: Path) -> Iterator[None]:
+    """Two at once could let a key that is not in force take the place of the one that is."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidConfig(
+                f"another process is rotating the key in {folder}; nothing was changed"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 def replace_key(path: Path, pending: Path) -> None:

@@ -56,14 +56,16 @@ async def _to_given(settings: ServerSettings, given: str) -> None:
 
 
 async def _to_file(settings: ServerSettings) -> None:
-    from frazil.catalog.secrets import SecretBox, load_or_create_key, replace_key
+    from frazil.catalog.secrets import SecretBox, load_or_create_key, replace_key, sole_rotation
 
-    old = _present(settings)
+    _require_key_file(settings)
     pending = settings.pending_key_file
-    # From here on both keys are on disk until the database has settled for one.
-    new = SecretBox(load_or_create_key(pending))
-    count = await _reseal(settings, old, new)
-    replace_key(settings.key_file, pending)
+    with sole_rotation(settings.key_file.parent):
+        old = _present(settings)
+        # From here on both keys are on disk until the database has settled for one.
+        new = SecretBox(load_or_create_key(pending))
+        count = await _reseal(settings, old, new)
+        replace_key(settings.key_file, pending)
     click.echo(f"{_said(count)} {settings.key_file} holds the new key ({new.fingerprint()}). {_TOKENS}")
 
 
@@ -72,12 +74,16 @@ def _present(settings: ServerSettings) -> SecretBox:
 
     if settings.encryption_key:
         return SecretBox(bytes.fromhex(settings.encryption_key))
+    _require_key_file(settings)
+    return SecretBox(load_key(settings.key_file))
+
+
+def _require_key_file(settings: ServerSettings) -> None:
     if not settings.key_file.exists():
         raise InvalidConfig(
             f"there is no key to rotate: {settings.key_file} does not exist and FRAZIL_ENCRYPTION_KEY is "
             "not set. Name the server's data directory with --data-dir"
         )
-    return SecretBox(load_key(settings.key_file))
 
 
 async def _reseal(settings: ServerSettings, old: SecretBox, new: SecretBox) -> int | None:
