@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from frazil.client import Client, VendedCredentials
-from frazil.core.errors import AlreadyExists
 from frazil.devstack.spark import spark_session
 from frazil.lake import use_s3a
 
@@ -37,8 +36,7 @@ def main() -> None:
 
 def register(client: Client) -> VendedCredentials:
     """Make the table known. The server chooses where its files go; if it is there already, that is fine."""
-    with suppress(AlreadyExists):
-        client.namespaces.create("sensors")
+    client.namespaces.create("sensors", exist_ok=True)
     table = client.generic_tables.create("sensors", "readings", "parquet", doc="what the sensors said")
     print(f"registered  sensors.readings ({table.format}) at {table.location}")
     # The keys reach this table only, and not for long. Printing them does not show them.

@@ -25,6 +25,8 @@ from frazil.devstack.seaweed import ObjectStore
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 ON_SQLITE = "on SQLite"
+MARK = "\0exported:"
+EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL|OAUTH)_' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
 WITH_COMMANDS = [d for d in DOCUMENTS if any(b.language in ("sh", "python") for b in blocks(d))]
 
@@ -48,7 +50,8 @@ class Reader:
         if SERVE.search(text):
             self._serve(block, text)
             return ""
-        return self._output(block, ["bash", "-euo", "pipefail", "-c", _offline_spark(text)])
+        output = self._output(block, ["bash", "-euo", "pipefail", "-c", _offline_spark(text) + EXPORTED])
+        return self._keep_exports(output)
 
     def serve(self) -> None:
         """Documents that begin with a running server."""
@@ -88,12 +91,15 @@ class Reader:
         assert answer.returncode == 0, f"{block}:\n{answer.stdout}\n{answer.stderr[-3000:]}"
         return answer.stdout
 
+    def _keep_exports(self, shown: str) -> str:
+        """What is exported holds for the blocks after it too, as in one terminal."""
+        output, _, exported = shown.rpartition(MARK)
+        self.variables |= dict(line.split("=", 1) for line in exported.split("\0") if line)
+        return output
+
     def _serve(self, block: Block, text: str) -> None:
-        # What is exported before the server holds for the blocks after it too, as in one terminal.
-        before = SERVE.split(text)[0] + "env -0 | grep -z ^FRAZIL_ || true"
-        shown = self._output(block, ["bash", "-euo", "pipefail", "-c", before])
-        exported = [line for line in shown.split("\n")[-1].split("\0") if line]
-        self.variables |= dict(line.split("=", 1) for line in exported)
+        before = SERVE.split(text)[0] + EXPORTED
+        self._keep_exports(self._output(block, ["bash", "-euo", "pipefail", "-c", before]))
         with (self.home / "serve.log").open("ab") as log:
             self.server = subprocess.Popen(
                 ["frazil", "serve"], cwd=self.home, env=self._environment(), stdout=log, stderr=log

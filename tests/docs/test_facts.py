@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -44,6 +45,21 @@ def test_toml_examples_are_settings() -> None:
         for block in blocks(document):
             if block.language == "toml":
                 assert set(tomllib.loads(block.text)) <= legal, str(block)
+
+
+def test_json_examples_of_warehouses_are_accepted() -> None:
+    from frazil.catalog.storage.credentials import parse_credential
+    from frazil.catalog.storage.profiles import check_pair, parse_profile
+
+    kinds = []
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            if block.language == "json" and "storage-profile" in block.text:
+                request = json.loads(block.text)
+                profile = parse_profile(request["storage-profile"])
+                check_pair(profile, parse_credential(request["storage-credential"]))
+                kinds.append(request["storage-profile"]["type"])
+    assert sorted(kinds) == ["adls", "gcs"]
 
 
 def test_versions_are_those_that_are_tested() -> None:
