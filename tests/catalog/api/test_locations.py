@@ -106,8 +106,17 @@ def test_tables_do_not_nest(catalog: Catalog, ns: Levels, base: str, relation: s
 
 def test_neighbours_are_no_relatives(catalog: Catalog, ns: Levels, base: str) -> None:
     root = f"{base}/{ns[0]}"
-    for number, name in enumerate(("a", "ab", "a0", "a-b", "a.b", "a_", "A", "b/a", "b/ab")):
+    for number, name in enumerate(("a", "ab", "a0", "a-b", "a.b", "a_", "b/a", "B/ab", "é", "É")):
         catalog.create_table(ns, f"t{number}", location=f"{root}/{name}").ok()
+
+
+def test_case_alone_does_not_keep_tables_apart(catalog: Catalog, ns: Levels, base: str) -> None:
+    """Some stores take a session for one of them for a session for the other."""
+    root = f"{base}/{ns[0]}"
+    catalog.create_table(ns, "t", location=f"{root}/Some/Place").ok()
+    for name in ("some/place", "SOME/place/below", "sOME"):
+        answer = catalog.create_table(ns, "u", location=f"{root}/{name}")
+        answer.refused(409, "LocationAlreadyTaken", "case does not count")
 
 
 def test_a_freed_location_can_be_used_again(catalog: Catalog, ns: Levels, base: str) -> None:

@@ -97,6 +97,15 @@ def test_wildcards_in_a_key_are_refused_where_they_have_no_escape(key: str) -> N
         session_policy(_COMPAT, f"s3://lake/{key}", Access.READ)
 
 
+@pytest.mark.parametrize("key", ["é", "Ж", "\u017fales", "\u212a"])
+def test_letters_whose_case_a_store_may_ignore_are_refused(key: str) -> None:
+    """The catalog itself sees to those of ASCII; the last two are an s and a k to who ignores case."""
+    with pytest.raises(InvalidInput, match="beyond ASCII"):
+        session_policy(_COMPAT, f"s3://lake/{key}", Access.READ)
+    assert session_policy(_AWS, f"s3://lake/{key}", Access.READ)
+    assert session_policy(_COMPAT, "s3://lake/氷/Frazil", Access.READ)
+
+
 @pytest.mark.parametrize(
     "location", ["s3://lake", "s3://lake/", "s3://other/t", "s3://lakes/t", "gs://lake/t"]
 )

@@ -237,12 +237,22 @@ async def refuse_overlap(
 
 
 def touches(location: str, ancestors: Sequence[str], first: int) -> tuple[str, tuple[str, ...]]:
-    """A condition on the column `location` (at, above or below the given one) and its parameters."""
-    here_or_above = (location, *ancestors)
-    places = ", ".join(f"${index}" for index in range(first + 2, first + 2 + len(here_or_above)))
-    condition = f"((location >= ${first} AND location < ${first + 1}) OR location IN ({places}))"
+    """A condition on the column `location` (at, above or below the given one) and its parameters.
+
+    Case does not count: SeaweedFS, for one, lets a session for `t1` into `T1`.
+    """
+    here, *above = (_lower(place) for place in (location, *ancestors))
+    places = ", ".join(f"${index}" for index in range(first + 2, first + 3 + len(above)))
+    condition = (
+        f"((lower(location) >= ${first} AND lower(location) < ${first + 1}) OR lower(location) IN ({places}))"
+    )
     # "0" follows "/" in ASCII: the range holds everything below the location.
-    return condition, (location + "/", location + "0", *here_or_above)
+    return condition, (here + "/", here + "0", here, *above)
+
+
+def _lower(text: str) -> str:
+    """As both databases do it here: ASCII letters only."""
+    return text.encode().lower().decode()
 
 
 def label(kind: Kind) -> str:
@@ -258,7 +268,7 @@ def already_exists(levels: Sequence[str], name: str, existing: Kind, wanted: Kin
 
 def location_taken(location: str) -> Conflict:
     return Conflict(
-        f"another table, view or generic table lies or lay at, above or below {location}; choose another "
-        "location",
+        f"another table, view or generic table lies or lay at, above or below {location} (case does not "
+        "count); choose another location",
         kind="LocationAlreadyTaken",
     )

@@ -79,4 +79,11 @@ def _literal(key: str, location: str, *, aws: bool) -> str:
             f"location: {location[:200]!a} holds '*', '?' or '${{', for which this store cannot be given a "
             "session policy; use another location or client-managed access"
         )
+    # SeaweedFS ignores case, that of all alphabets. The catalog keeps tables apart whose locations differ
+    # only in the case of ASCII letters.
+    if any(not c.isascii() and c.lower() != c.upper() for c in key):
+        raise InvalidInput(
+            f"location: {location[:200]!a} holds letters beyond ASCII that have an upper case, which this "
+            "store may confuse in a session policy; use another location or client-managed access"
+        )
     return key

@@ -145,4 +145,5 @@ def _place(profile: Profile) -> tuple[str, str, str]:
     """Kind, store and prefix, in a form in which nesting is a common beginning."""
     if isinstance(profile, LocalProfile):
         return "local", "", f"{os.path.realpath(profile.path)}/"
-    return type(profile).__name__, profile.endpoint or "", f"{profile.base}/"
+    # Not every store tells prefixes apart that differ in case only.
+    return type(profile).__name__, profile.endpoint or "", f"{profile.base}/".lower()
