@@ -11,7 +11,8 @@ from pyspark.errors import PySparkException
 from tests.clients.support import wait_until
 from tests.vending.support import BUCKET, NAMESPACE, READ_ONLY, VENDED, Lake, elsewhere, location
 
-from frazil.core.errors import InvalidInput
+from frazil.client import VendedCredentials
+from frazil.core.errors import InvalidInput, Unsupported
 from frazil.devstack.spark import spark_settings
 from frazil.lake import use_s3a
 
@@ -121,6 +122,13 @@ def test_two_prefixes_of_one_bucket_are_refused(engine: SparkSession, lake: Lake
     first, second = lake.generic(fresh("g1")), lake.generic(fresh("g1"))
     with pytest.raises(InvalidInput, match="S3FileIO or pyarrow"):
         use_s3a(engine, first, second)
+
+
+def test_keys_of_another_store_are_refused(engine: SparkSession) -> None:
+    host = "lake.dfs.core.windows.net"
+    keys = VendedCredentials(f"abfss://data@{host}/t1", {f"adls.sas-token.{host}": "sig=x"})
+    with pytest.raises(Unsupported, match="S3A cannot use keys for abfss://"):
+        use_s3a(engine, keys)
 
 
 def _content(engine: SparkSession, table: str) -> list[tuple[Any, ...]]:

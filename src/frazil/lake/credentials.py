@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from frazil.client import Renewing, VendedCredentials, hadoop_configuration
+from frazil.client.translate.table import S3_SCHEMES, require_scheme
 from frazil.core.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def use_s3a(spark: SparkSession, *credentials: VendedCredentials) -> None:
     opens a bucket and keeps that open, so with new keys the open one is closed: no other job may be using it
     then. On a cluster the executors keep theirs, out of reach: new keys are refused there.
     """
+    for given in credentials:
+        require_scheme(given, "S3A", *S3_SCHEMES)
     settings = hadoop_configuration(credentials)
     context = spark.sparkContext
     hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from frazil.client.credentials import VendedCredentials
 from frazil.client.translate.azure import account_of
-from frazil.client.translate.table import ADLS, GCS, S3, Column, require_scheme, translated
+from frazil.client.translate.table import ADLS, GCS, S3, S3_SCHEMES, Column, require_scheme, translated
 from frazil.core.errors import InvalidInput
 
 _S3A = "org.apache.hadoop.fs.s3a."
@@ -25,7 +25,7 @@ def s3a(credentials: VendedCredentials) -> dict[str, str]:
 
     Directory markers are kept because deleting them would reach above the prefix.
     """
-    require_scheme(credentials, "S3A", "s3", "s3a", "s3n")
+    require_scheme(credentials, "S3A", *S3_SCHEMES)
     found = translated(S3, Column.HADOOP, credentials)
     kind = "TemporaryAWSCredentialsProvider" if "session.token" in found else "SimpleAWSCredentialsProvider"
     found["aws.credentials.provider"] = _S3A + kind

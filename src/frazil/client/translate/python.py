@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.client.credentials import VendedCredentials
 from frazil.client.translate.azure import account_of
-from frazil.client.translate.table import ADLS, GCS, S3, Column, require_scheme, translated
+from frazil.client.translate.table import ADLS, GCS, S3, S3_SCHEMES, Column, require_scheme, translated
 from frazil.core.errors import InvalidInput, ServiceError
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_S3 = ("s3", "s3a", "s3n")
-_ALL = (*_S3, "gs", "abfss", "abfs")
+_ALL = (*S3_SCHEMES, "gs", "abfss", "abfs")
 _PUBLIC_AZURE = "core.windows.net"
 
 
@@ -31,7 +30,7 @@ def pyarrow_filesystem(credentials: VendedCredentials) -> FileSystem:
 def pyarrow_arguments(credentials: VendedCredentials) -> tuple[str, dict[str, Any]]:
     """Class name and arguments of the file system."""
     require_scheme(credentials, "pyarrow", *_ALL)
-    if credentials.scheme in _S3:
+    if credentials.scheme in S3_SCHEMES:
         return "S3FileSystem", translated(S3, Column.PYARROW, credentials)
     if credentials.scheme == "gs":
         found = translated(GCS, Column.PYARROW, credentials)
@@ -49,7 +48,7 @@ def pyarrow_arguments(credentials: VendedCredentials) -> tuple[str, dict[str, An
 def fsspec_options(credentials: VendedCredentials) -> dict[str, Any]:
     """What s3fs, gcsfs or adlfs take, also as `storage_options` of pandas, polars' fsspec path and Dask."""
     require_scheme(credentials, "fsspec", *_ALL)
-    if credentials.scheme in _S3:
+    if credentials.scheme in S3_SCHEMES:
         return translated(S3, Column.FSSPEC, credentials)
     if credentials.scheme == "gs":
         found = translated(GCS, Column.FSSPEC, credentials)
@@ -63,7 +62,7 @@ def fsspec_options(credentials: VendedCredentials) -> dict[str, Any]:
 
 def boto3_arguments(credentials: VendedCredentials) -> dict[str, Any]:
     """Arguments of `boto3.client("s3", …)`."""
-    require_scheme(credentials, "boto3", *_S3)
+    require_scheme(credentials, "boto3", *S3_SCHEMES)
     found = translated(S3, Column.BOTO3, credentials)
     try:
         from botocore.config import Config
@@ -74,7 +73,7 @@ def boto3_arguments(credentials: VendedCredentials) -> dict[str, Any]:
 
 def environment(credentials: VendedCredentials) -> dict[str, str]:
     """Variables of the AWS command line and of every AWS SDK. They have none for the path style."""
-    require_scheme(credentials, "the AWS environment", *_S3)
+    require_scheme(credentials, "the AWS environment", *S3_SCHEMES)
     return translated(S3, Column.ENVIRONMENT, credentials)
 
 

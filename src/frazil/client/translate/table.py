@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 from frazil.client.credentials import VendedCredentials
 from frazil.core.errors import InvalidInput, Unsupported
 
+#: Hadoop's words for S3 are beside the store's own.
+S3_SCHEMES = ("s3", "s3a", "s3n")
+
 
 class Column(StrEnum):
     """A consumer."""
