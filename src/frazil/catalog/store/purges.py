@@ -66,10 +66,11 @@ async def refuse_doomed(
     may be made of the very files that are there, so it also keeps away from tables that are purged.
     Asked after the check for overlaps, in its transaction, as `refuse_purged`.
     """
-    touching, places = touches(location, ancestors, 3)
+    conditions, places = touches(location, ancestors, 3)
+    mine = "warehouse_id = $1 AND (kind = 'generic-table' OR $2 = 1)"
+    looks = [f"SELECT name FROM purge WHERE {mine} AND {condition}" for condition in conditions]  # noqa: S608 (only $n)
     row = await connection.fetchrow(
-        "SELECT name FROM purge WHERE warehouse_id = $1 AND (kind = 'generic-table' OR $2 = 1) "  # noqa: S608 (only $n)
-        f"AND {touching} LIMIT 1",
+        f"{' UNION ALL '.join(looks)} LIMIT 1",
         warehouse_id,
         int(generic),
         *places,
