@@ -182,9 +182,10 @@ def test_a_warehouse_on_s3(frazil: Frazil, object_store: ObjectStore, tmp_path: 
     }
     file = tmp_path / "credential.json"
     file.write_text(json.dumps(credential))
-    done(
+    said = done(
         frazil("warehouse", "create", second, *where, "--key-prefix", second, "--credential-file", str(file))
     )
+    assert "vends no keys, for which --role-arn" in said
     done(frazil("warehouse", "credential", second, "--credential-file", str(file)))
     request = tmp_path / "request.json"
     profile = {**made["storage-profile"], "key-prefix": third}

@@ -80,7 +80,10 @@ def create(server: Remote, /, name: str, dry_run: bool, **given: Any) -> None:
     warehouses = server.client.warehouses
     if not dry_run:
         made = warehouses.create(name, profile, credential, delete_profile=delete_profile)
-        server.say(f"created warehouse {made.name} ({made.warehouse_id}) at {place(profile)}", made)
+        server.say(
+            f"created warehouse {made.name} ({made.warehouse_id}) at {place(profile)}{_without_keys(made)}",
+            made,
+        )
         return
     tried = warehouses.validate(name, profile, credential)
     if server.as_json:
@@ -179,6 +182,13 @@ def place(profile: Any) -> str:
             return f"file://{profile.get('path')}"
         case other:
             return str(other)
+
+
+def _without_keys(made: Any) -> str:
+    """Said at once, because it is noticed only when the first table is to be written."""
+    if made.storage_profile.get("type") != "s3" or made.storage_profile.get("sts-enabled"):
+        return ""
+    return "; it vends no keys, for which --role-arn (or --sts) is needed"
 
 
 def _joined(root: str, prefix: object) -> str:

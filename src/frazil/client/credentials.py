@@ -144,7 +144,7 @@ def chosen(
     if not found:
         raise Unsupported(
             f"no keys were vended for the {what}: its warehouse is local, has vending switched off, or "
-            "offers remote signing only"
+            "offers remote signing only. On S3 it vends if its profile has sts-enabled and sts-role-arn"
         )
     if location is None and len(found) > 1:
         prefixes = ", ".join(sorted(entry.prefix for entry in found))
