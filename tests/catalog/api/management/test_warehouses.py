@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -99,6 +100,21 @@ def test_warehouses_do_not_nest(client: Client, local_warehouse: Make) -> None:
         assert client.post("/warehouse", other).error == (409, "StorageProfileOverlap")
     beside = {**local_warehouse(), "storage-profile": {"type": "local", "path": f"{path}-2"}}
     assert client.post("/warehouse", beside).status == 201
+
+
+def test_another_spelling_is_no_other_place(client: Client, s3_warehouse: dict[str, Any]) -> None:
+    """Each of them would vend keys for, and purge, what the other owns."""
+    profile = s3_warehouse["storage-profile"]
+    assert client.post("/warehouse", s3_warehouse).status == 201
+    port = urlsplit(profile["endpoint"]).port
+    for field, value in (
+        ("endpoint", f"http://localhost:{port}"),
+        ("endpoint", f"http://127.0.0.1:0{port}"),
+        ("key-prefix", profile["key-prefix"].upper()),
+    ):
+        assert value != profile[field]
+        again = {"warehouse-name": uuid4().hex, "storage-profile": {**profile, field: value}}
+        assert client.post("/warehouse", s3_warehouse | again).error == (409, "StorageProfileOverlap")
 
 
 def test_the_servers_own_directory_is_no_warehouse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from frazil.catalog.db import Connection
 from frazil.catalog.service import Catalog
@@ -25,9 +26,12 @@ from frazil.catalog.storage import (
 from frazil.catalog.store import warehouses
 from frazil.catalog.vending import open_vendor
 from frazil.catalog.vending.probing import require_vending
+from frazil.core.addresses import is_loopback
 from frazil.core.errors import Conflict, InvalidInput
 
 FORMAT_VERSIONS = (1, 2, 3)
+_CLOUDS = (".amazonaws.com", ".amazonaws.com.cn", ".googleapis.com")
+_PORTS = {"http": 80, "https": 443}
 _KEYS = {"s3": "access-key", "gcs": "service-account-key", "az": "client-credentials, shared-access-key"}
 
 
@@ -146,4 +150,13 @@ def _place(profile: Profile) -> tuple[str, str, str]:
     if isinstance(profile, LocalProfile):
         return "local", "", f"{os.path.realpath(profile.path)}/"
     # Not every store tells prefixes apart that differ in case only.
-    return type(profile).__name__, profile.endpoint or "", f"{profile.base}/".lower()
+    return type(profile).__name__, _store(profile.endpoint), f"{profile.base}/".lower()
+
+
+def _store(endpoint: str | None) -> str:
+    """One name for one store, however its endpoint is written; empty for those of AWS and Google."""
+    parts = urlsplit(endpoint or "")
+    host = parts.hostname or ""
+    if not host or host.endswith(_CLOUDS):
+        return ""
+    return f"{'localhost' if is_loopback(host) else host}:{parts.port or _PORTS[parts.scheme]}{parts.path}"
