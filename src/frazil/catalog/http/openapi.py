@@ -30,7 +30,8 @@ _REASONS = {
 
 
 _DESCRIPTION = """\
-An Iceberg REST catalog and, under `/management/v1`, the management API in Lakekeeper's wire format.
+An Iceberg REST catalog under `/catalog`; in Lakekeeper's wire format the management API under `/management/v1`
+and generic tables under `/lakekeeper/v1`.
 
 `{prefix}` is the id of a warehouse: ask `GET /catalog/v1/config?warehouse=<name>` for it. Levels of a nested
 `{namespace}` are joined by `%1F`. Errors are `{"error": {"message", "type", "code"}}` throughout.
@@ -56,6 +57,7 @@ _TAGS = {
     "Commits": "Changes of tables, each checked against the state that it replaces.",
     "Views": "Create, register, load, replace, drop, rename.",
     "Generic tables": "Tables of any format in Lakekeeper's wire format; a warehouse is given by id or name.",
+    "Remote signing": "Signatures for S3 requests that stay inside one table.",
     "Management": "Server, projects and warehouses.",
     "Operations": "Health, metrics and this description.",
 }
