@@ -30,7 +30,7 @@ _REASONS = {
 
 
 _DESCRIPTION = """\
-An Iceberg REST catalog under `/catalog`; in Lakekeeper's wire format the management API under `/management/v1`
+An Iceberg REST catalog under `/catalog`; in Lakekeeper's wire format, management under `/management/v1`
 and generic tables under `/lakekeeper/v1`.
 
 `{prefix}` is the id of a warehouse: ask `GET /catalog/v1/config?warehouse=<name>` for it. Levels of a nested
