@@ -17,7 +17,8 @@ from frazil.client.translate.python import pyarrow_arguments
 from frazil.client.translate.table import Row, translated
 from frazil.core.errors import FrazilError, InvalidInput, Unauthenticated, Unsupported
 
-SOON = str(int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000))
+# Long after any run of these tests: it is reckoned when they are collected.
+LATER = str(int((datetime.now(UTC) + timedelta(days=1)).timestamp() * 1000))
 PAST = str(int((datetime.now(UTC) - timedelta(seconds=1)).timestamp() * 1000))
 PREFIX = "s3://lake/wh/t1"
 SECRETS = ("SECRET-ACCESS", "SESSION-TOKEN", "OAUTH-TOKEN", "SAS-SIGNATURE")
@@ -25,7 +26,7 @@ KEYS = {
     "s3.access-key-id": "AKIA",
     "s3.secret-access-key": "SECRET-ACCESS",
     "s3.session-token": "SESSION-TOKEN",
-    "s3.session-token-expires-at-ms": SOON,
+    "s3.session-token-expires-at-ms": LATER,
     "s3.endpoint": "http://127.0.0.1:9000/",
     "s3.region": "us-east-1",
     "s3.path-style-access": "true",
@@ -35,11 +36,11 @@ HOST = "lake.dfs.core.windows.net"
 SAS = "sv=2024-11-04&sr=d&sig=SAS-SIGNATURE%3D"
 AZURE = VendedCredentials(
     f"abfss://data@{HOST}/wh/t1",
-    {f"adls.sas-token.{HOST}": SAS, f"adls.sas-token-expires-at-ms.{HOST}": SOON},
+    {f"adls.sas-token.{HOST}": SAS, f"adls.sas-token-expires-at-ms.{HOST}": LATER},
 )
 GOOGLE = VendedCredentials(
     "gs://lake/wh/t1",
-    {"gcs.oauth2.token": "OAUTH-TOKEN", "gcs.oauth2.token-expires-at": SOON, "gcs.project-id": "p1"},
+    {"gcs.oauth2.token": "OAUTH-TOKEN", "gcs.oauth2.token-expires-at": LATER, "gcs.project-id": "p1"},
 )
 
 
@@ -153,7 +154,7 @@ def test_googles_connector() -> None:
         "fs.gs.auth.access.token.provider": "org.example.Provider",
         "fs.gs.auth.access.token.provider.impl": "org.example.Provider",
         "fs.gs.auth.access.token": "OAUTH-TOKEN",
-        "fs.gs.auth.access.token.expiration.ms": SOON,
+        "fs.gs.auth.access.token.expiration.ms": LATER,
         "fs.gs.project.id": "p1",
     }
 
@@ -303,9 +304,9 @@ def test_how_long_keys_last() -> None:
     found = keys()
     assert found.expires_at is not None
     assert not found.expires_soon()
-    assert not found.expires_soon(timedelta(minutes=50))
-    assert found.expires_soon(timedelta(minutes=61))
-    assert found.expires_soon(3700)
+    assert not found.expires_soon(timedelta(hours=20))
+    assert found.expires_soon(timedelta(hours=25))
+    assert found.expires_soon(25 * 3600)
     lasting = without("s3.session-token-expires-at-ms")
     assert lasting.expires_at is None
     assert not lasting.expires_soon(10**9)

@@ -100,9 +100,12 @@ def demo(keep: bool, s3: bool, as_json: bool) -> None:
         story.say()
         agreed = f"All engines agree on {rows:,} rows. It took {story.seconds} s."
         story.say(click.style(agreed, fg="green", bold=True))
-        if as_json:
-            _print_json(story, server, keep=keep)
-        _go_on(story, server, keep=keep)
+        if keep:
+            _stay_up(story, server, as_json=as_json)
+        else:
+            if as_json:
+                _print_json(story, server, keep=False)
+            _how_to_go_on(story)
     finally:
         server.close()
 
@@ -143,26 +146,30 @@ def _print_json(story: Story, server: FrazilServer, *, keep: bool) -> None:
     sys.stdout.flush()
 
 
-def _go_on(story: Story, server: FrazilServer, *, keep: bool) -> None:
-    if not keep:
-        story.say("The server and its data are removed again. To go on:")
-        story.say()
-        story.tell(f"{code(f'{_program()} demo --keep')}    this again, and the server stays up")
-        story.tell(f"{code(f'{_program()} serve')}          a server on ~/.frazil; connect with")
-        story.say()
-        story.tell(_CONNECT.format(url="http://127.0.0.1:8181", warehouse="default"))
-        return
-    story.say(f"The server stays up at {server.uri} (API page: {server.uri}/docs). Connect with")
-    story.say()
-    story.tell(_CONNECT.format(url=server.uri, warehouse=WAREHOUSE))
-    story.say()
-    story.say("Press Ctrl-C to stop it and remove its data.")
+def _stay_up(story: Story, server: FrazilServer, *, as_json: bool) -> None:
+    # Whoever has seen that it is done may press Ctrl-C: from here on that is how it ends.
     with contextlib.suppress(KeyboardInterrupt):
+        if as_json:
+            _print_json(story, server, keep=True)
+        story.say(f"The server stays up at {server.uri} (API page: {server.uri}/docs). Connect with")
+        story.say()
+        story.tell(_CONNECT.format(url=server.uri, warehouse=WAREHOUSE))
+        story.say()
+        story.say("Press Ctrl-C to stop it and remove its data.")
         while server.running:
             time.sleep(0.2)
         raise ServiceError(f"the server ended by itself; the end of its log:\n{server.log_tail()}")
     story.say()
     story.say("Stopped.")
+
+
+def _how_to_go_on(story: Story) -> None:
+    story.say("The server and its data are removed again. To go on:")
+    story.say()
+    story.tell(f"{code(f'{_program()} demo --keep')}    this again, and the server stays up")
+    story.tell(f"{code(f'{_program()} serve')}          a server on ~/.frazil; connect with")
+    story.say()
+    story.tell(_CONNECT.format(url="http://127.0.0.1:8181", warehouse="default"))
 
 
 def _program() -> str:
