@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from urllib.parse import urlencode
 
 import httpx
 
 from frazil.catalog.aws.identity import KeySource
 from frazil.catalog.aws.sigv4 import Keys, payload_hash, sign
+from frazil.catalog.outgoing import http_client
 from frazil.core.errors import StorageError
 
 _VERSION = "2011-06-15"
@@ -122,7 +121,7 @@ class Sts:
 
     async def _once(self, body: bytes, keys: Keys) -> ET.Element:
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=_TIMEOUT, verify=tls())
+            self._client = http_client(self._url, timeout=_TIMEOUT)
         headers = {"content-type": _CONTENT_TYPE}
         headers |= sign(
             "POST",
@@ -152,12 +151,6 @@ class Sts:
         return StorageError(
             f"AssumeRole for {who} at {self._url}: {said[:_MESSAGE_LIMIT]}", kind="CredentialsNotVended"
         )
-
-
-@lru_cache(maxsize=1)
-def tls() -> ssl.SSLContext:
-    """Reading the list of authorities takes long; one copy does for all warehouses."""
-    return httpx.create_ssl_context()
 
 
 def _parsed(data: bytes) -> ET.Element:

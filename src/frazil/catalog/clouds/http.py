@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from frazil.catalog.aws.sts import tls
+from frazil.catalog.outgoing import http_client
 from frazil.catalog.storage.object_errors import masked
 from frazil.core.errors import StorageError
 
@@ -91,11 +91,7 @@ class CloudClient:
         content: bytes | None,
     ) -> tuple[int, bytes]:
         if self._client is None:
-            # A proxy of the environment must not be asked for addresses that exist on this machine only.
-            outside = url.startswith("https://")
-            self._client = httpx.AsyncClient(
-                timeout=_TIMEOUT, verify=self._context or tls(), trust_env=outside
-            )
+            self._client = http_client(url, timeout=_TIMEOUT, context=self._context)
         async with self._client.stream(method, url, headers=headers, data=data, content=content) as response:
             body = bytearray()
             async for piece in response.aiter_bytes():

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import jwt
 
@@ -16,7 +15,6 @@ from frazil.catalog.identity.bearer import Rejected, Unverified
 from frazil.catalog.identity.discovery import Published, Unreachable, published
 from frazil.catalog.identity.jwks import ALGORITHMS
 from frazil.catalog.identity.principal import Principal, UserType
-from frazil.core.addresses import is_loopback
 from frazil.core.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -145,12 +143,10 @@ class Provider:
 
 
 def _http_client(uri: str) -> httpx.AsyncClient:
-    import httpx
+    # Imported late: a server without providers never loads an HTTP client.
+    from frazil.catalog.outgoing import http_client
 
-    # No proxy of the environment stands between this machine and itself.
-    elsewhere = not is_loopback(urlsplit(uri).hostname or "")
-    headers = {"accept": "application/json"}
-    return httpx.AsyncClient(timeout=5, follow_redirects=False, headers=headers, trust_env=elsewhere)
+    return http_client(uri, timeout=5, headers={"accept": "application/json"})
 
 
 def _principal(provider: str, claims: Mapping[str, Any], subject_claims: Sequence[str]) -> Principal:

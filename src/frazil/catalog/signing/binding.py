@@ -53,6 +53,8 @@ class Binding:
         # Imported late: most servers never come here.
         import httpx
 
+        from frazil.catalog.outgoing import http_client
+
         signed, sent = self._body(), self._body()
         if not tampered:
             sent = signed
@@ -70,7 +72,7 @@ class Binding:
             now=datetime.now(UTC),
         )
         try:
-            async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as client:
+            async with http_client(url, timeout=_SECONDS) as client:
                 answer = await client.post(url, content=sent, headers=headers)
         except httpx.HTTPError as error:
             raise StorageError(f"the store does not answer: {type(error).__name__}") from None

@@ -110,3 +110,5 @@ class VendedCache:
         error = flight.exception()
         if isinstance(error, FrazilError):
             _log.warning("no credential for %s: %s", key[2], error.message)
+        elif error is not None:
+            _log.error("no credential for %s", key[2], exc_info=error)

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from frazil.catalog.aws import Keys, partition_of, payload_hash, sign
-from frazil.catalog.aws.sts import tls
+from frazil.catalog.outgoing import http_client
 from frazil.catalog.storage import S3Profile
 from frazil.catalog.vending.base import Vended
 from frazil.core.errors import NotAllowed, StorageError
@@ -71,7 +71,7 @@ class S3Trial:
             now=datetime.now(UTC),
         )
         try:
-            async with httpx.AsyncClient(timeout=_TIMEOUT, verify=tls()) as client:
+            async with http_client(url, timeout=_TIMEOUT) as client:
                 response = await client.request(method, url, content=data, headers=sent)
         except httpx.HTTPError as error:
             raise StorageError(f"{method} {location}: no answer: {type(error).__name__}") from None
