@@ -13,6 +13,7 @@ import pytest
 from frazil.devstack.azurite import Azurite
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.gcs import GcsEmulator
+from frazil.devstack.kafka import Kafka
 from frazil.devstack.keycloak import Keycloak
 from frazil.devstack.postgres import Postgres
 from frazil.devstack.seaweed import ObjectStore
@@ -28,9 +29,10 @@ _SERVICES = {
     "object_store",
     "frazil_sqlite",
     "frazil_postgres",
+    "kafka",
     "keycloak",
 }
-_JVM = {"keycloak", "spark"}
+_JVM = {"kafka", "keycloak", "spark"}
 _numbers = itertools.count(1)
 
 
@@ -107,6 +109,13 @@ def frazil_postgres(postgres: Postgres) -> Iterator[FrazilServer]:
     """A running server on PostgreSQL."""
     with FrazilServer(database_url=postgres.create_database("frazil_shared")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A broker; make a topic of your own with `create_topic`."""
+    with Kafka() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

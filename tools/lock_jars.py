@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from frazil.devstack.cache import cache_dir
-from frazil.devstack.jars import HADOOP_S3A, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.devstack.jars import HADOOP_S3A, KAFKA, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
 from frazil.devstack.maven import Artifact
 
 LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "devstack" / "locks"
@@ -28,6 +28,8 @@ JETTY = "12.1.8"
 JUNIT = "5.14.4"
 JUNIT_PLATFORM = "1.14.4"
 KEYCLOAK_VERSION = "26.7.3"
+KAFKA_VERSION = "4.3.1"
+LOG4J = "2.25.4"
 
 ICEBERG = "org.apache.iceberg"
 HADOOP_EXCLUSIONS = (
@@ -90,6 +92,11 @@ SETS: dict[str, list[Dependency]] = {
         deep("org.mockito", "mockito-core", "4.11.0"),
         deep("org.awaitility", "awaitility", "4.3.0"),
         deep("org.slf4j", "slf4j-simple", "2.0.17"),
+    ],
+    KAFKA: [
+        deep("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+        plain("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+        deep("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J),
     ],
     # The whole server, unpacked where it is started.
     KEYCLOAK: [Dependency("org.keycloak", "keycloak-quarkus-dist", KEYCLOAK_VERSION, extension="zip")],

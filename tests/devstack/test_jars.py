@@ -55,7 +55,7 @@ def test_coordinates() -> None:
         Artifact.parse("g:a")
 
 
-@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.HADOOP_S3A, jars.RCK, jars.KEYCLOAK])
+@pytest.mark.parametrize("name", [jars.SPARK_ICEBERG, jars.HADOOP_S3A, jars.RCK, jars.KEYCLOAK, jars.KAFKA])
 def test_every_jar_of_a_set_is_pinned(name: str) -> None:
     pins = jars._pins(name)
     assert pins

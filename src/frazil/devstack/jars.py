@@ -25,6 +25,7 @@ SPARK_ICEBERG = "spark-iceberg"
 HADOOP_S3A = "hadoop-s3a"
 RCK = "rck"
 KEYCLOAK = "keycloak"
+KAFKA = "kafka"
 
 _IVY = "ivy-2.5.3.jar"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
