@@ -244,7 +244,7 @@ async def test_s3_unreachable_store_is_a_storage_error() -> None:
     endpoint = f"http://127.0.0.1:{free_port()}"
     profile = S3Profile(bucket="abc", region="x", endpoint=endpoint, path_style_access=True)
     storage = open_storage(profile, S3AccessKey(access_key_id="a", secret_access_key="b"))
-    with pytest.raises(StorageError, match="write s3://abc/x"):
+    with pytest.raises(StorageError, match=f"write s3://abc/x: no answer from {endpoint}; is the endpoint"):
         await storage.write_new("s3://abc/x", b"")
     failed = await storage.delete([f"s3://abc/{n}" for n in range(50)])
     assert len(failed) == 50

@@ -10,6 +10,7 @@ _REFUSED = re.compile(r"status code: 40[13]\b")
 _CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _PROVIDER = re.compile(r"credential provider: \w+: (.*)")
+_ORIGIN = re.compile(r"\bperforming [A-Z]+ (https?://[^/\s?#]+)")
 _AFTER_URL = re.compile(r" in [0-9.]+(?:ns|µs|ms|s)\b[^-]*- (.*)", re.DOTALL)
 _LIMIT = 300
 
@@ -31,6 +32,8 @@ def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
     else:
         tail = _AFTER_URL.search(text)
         said = (tail.group(1) if tail else text).strip().partition("\n")[0]
+        if is_unreachable(error) and (origin := _ORIGIN.search(text)):
+            said = f"no answer from {origin.group(1)}; is the endpoint right? ({said})"
     return masked(said, secrets)[:_LIMIT] or type(error).__name__
 
 
