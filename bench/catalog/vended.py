@@ -41,26 +41,8 @@ def measure(target: Target, *, warm: int, measured: int, rounds: int) -> tuple[M
 
 def _warehouse(target: Target, store: ObjectStore) -> str:
     """A warehouse that vends; what precedes `/namespaces` in its paths."""
-    body = {
-        "warehouse-name": "bench-vended",
-        "storage-profile": {
-            "type": "s3",
-            "bucket": store.create_bucket("bench"),
-            "key-prefix": "warehouse",
-            "region": store.region,
-            "endpoint": store.endpoint,
-            "path-style-access": True,
-            "flavor": "s3-compat",
-            "sts-enabled": True,
-            "sts-role-arn": store.role_arn,
-        },
-        "storage-credential": {
-            "type": "s3",
-            "credential-type": "access-key",
-            "access-key-id": store.catalog.access,
-            "secret-access-key": store.catalog.secret,
-        },
-    }
+    profile, credential = store.warehouse_storage("bench", "warehouse")
+    body = {"warehouse-name": "bench-vended", "storage-profile": profile, "storage-credential": credential}
     made = _post(target, "/management/v1/warehouse", json.dumps(body).encode())
     return f"/catalog/v1/{made['id']}"
 

@@ -65,23 +65,7 @@ def faulty(network: FaultyNetwork) -> Iterator[Client]:
 def lake(frazil_sqlite: FrazilServer, object_store: ObjectStore) -> str:
     """A warehouse on the object store that vends keys."""
     name = f"client-lake-{uuid.uuid4().hex[:8]}"
-    profile = {
-        "type": "s3",
-        "bucket": object_store.create_bucket("client-lake"),
-        "key-prefix": name,
-        "endpoint": object_store.endpoint,
-        "region": object_store.region,
-        "flavor": "s3-compat",
-        "path-style-access": True,
-        "sts-enabled": True,
-        "sts-role-arn": object_store.role_arn,
-    }
-    credential = {
-        "type": "s3",
-        "credential-type": "access-key",
-        "access-key-id": object_store.catalog.access,
-        "secret-access-key": object_store.catalog.secret,
-    }
+    profile, credential = object_store.warehouse_storage("client-lake", name)
     with Client(frazil_sqlite.uri) as client:
         client.warehouses.create(name, profile, credential)
         client.at(name).namespaces.create("sensors")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.clients.support import duckdb_extensions
-from tests.vending.support import BUCKET, NAMESPACE, OTHER_BUCKET, PREFIX, Lake, location, storage
+from tests.vending.support import BUCKET, NAMESPACE, OTHER_BUCKET, PREFIX, Lake, location
 
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def lake(object_store: ObjectStore, frazil_sqlite: FrazilServer) -> Iterator[Lake]:
     """A warehouse that vends; beside `t1`: `t10`, a sibling, the parent, and another bucket."""
-    profile, credential = storage(object_store)
+    profile, credential = object_store.warehouse_storage(BUCKET, PREFIX)
     with Client(frazil_sqlite.uri) as client:
         warehouse = client.warehouses.create("engines", profile, credential).name
         lake = Lake(object_store, frazil_sqlite, client.at(warehouse), warehouse)

@@ -24,16 +24,6 @@ VENDED = {DELEGATION: "vended-credentials"}
 READ_ONLY = {**VENDED, "header.X-Frazil-Access": "read"}
 
 
-def storage(store: ObjectStore, **profile: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Profile and credential of a warehouse that vends."""
-    place = {"type": "s3", "bucket": store.create_bucket(BUCKET), "key-prefix": PREFIX}
-    how = {"region": store.region, "endpoint": store.endpoint, "path-style-access": True}
-    role = {"flavor": "s3-compat", "sts-enabled": True, "sts-role-arn": store.role_arn}
-    keys = {"access-key-id": store.catalog.access, "secret-access-key": store.catalog.secret}
-    credential = {"type": "s3", "credential-type": "access-key", **keys}
-    return {**place, **how, **role, **profile}, credential
-
-
 def location(name: str) -> str:
     """Where a table of the namespace lies: `t1` beside `t10`, and not at names that nobody can guess."""
     return f"s3://{BUCKET}/{PREFIX}/{NAMESPACE}/{name}"

@@ -12,7 +12,7 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError
-from tests.vending.support import BUCKET, Lake, rows, storage
+from tests.vending.support import BUCKET, Lake, rows
 
 from frazil.core.errors import Unauthenticated
 from frazil.devstack.sts_proxy import StsProxy
@@ -23,7 +23,7 @@ SECONDS = 10
 
 def test_expired_keys_are_refused(lake: Lake, duck: Any) -> None:
     with StsProxy(lake.store, SECONDS) as sts, lake.new_client() as client:
-        profile, credential = storage(lake.store, **{"key-prefix": "brief", "sts-endpoint": sts.endpoint})
+        profile, credential = lake.store.warehouse_storage(BUCKET, "brief", **{"sts-endpoint": sts.endpoint})
         brief = client.at(client.warehouses.create("brief", profile, credential).name)
         brief.namespaces.create("ns")
         brief.generic_tables.create("ns", "t", "parquet")

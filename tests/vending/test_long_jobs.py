@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyiceberg.catalog import load_catalog
 from tests.vending.long_jobs import BATCH, NAMESPACE
-from tests.vending.support import BUCKET, VENDED, Lake, storage
+from tests.vending.support import BUCKET, VENDED, Lake
 
 from frazil.devstack.sts_proxy import Session, StsProxy
 
@@ -40,7 +40,7 @@ class Finished:
 def finished(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     events = tmp_path_factory.mktemp("events")
     with StsProxy(lake.store, LIFETIME) as sts:
-        profile, credential = storage(lake.store, **{"key-prefix": PREFIX, "sts-endpoint": sts.endpoint})
+        profile, credential = lake.store.warehouse_storage(BUCKET, PREFIX, **{"sts-endpoint": sts.endpoint})
         _make_tables(lake, profile, credential)
         program = Path(__file__).with_name("long_jobs.py")
         command = [sys.executable, str(program), lake.server.uri, PREFIX, str(events), str(LIFETIME)]

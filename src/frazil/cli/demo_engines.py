@@ -160,12 +160,7 @@ def copy_to_s3(say: Say, server: FrazilServer, rows: pa.Table) -> Facts:
 
     name = f"{WAREHOUSE}-s3"
     with ObjectStore() as store:
-        profile: Facts = {"type": "s3", "bucket": store.create_bucket("lake"), "key-prefix": "warehouse"}
-        profile |= {"endpoint": store.endpoint, "region": store.region}
-        profile |= {"flavor": "s3-compat", "path-style-access": True}
-        profile |= {"sts-enabled": True, "sts-role-arn": store.role_arn}
-        keys = {"access-key-id": store.catalog.access, "secret-access-key": store.catalog.secret}
-        credential = {"type": "s3", "credential-type": "access-key"} | keys
+        profile, credential = store.warehouse_storage("lake", "warehouse")
         body = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
         status, _ = call(server, "POST", "/management/v1/warehouse", body)
         say(f"POST /management/v1/warehouse  ->  {status}")

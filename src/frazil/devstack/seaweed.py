@@ -66,6 +66,17 @@ class ObjectStore(Service):
             raise ServiceError(f"the object store did not create the bucket {name}: {code} {answer[:500]}")
         return name
 
+    def warehouse_storage(
+        self, bucket: str, key_prefix: str, **profile: Any
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Profile and credential of a warehouse in a bucket that vends; `profile` changes or adds fields."""
+        place = {"type": "s3", "bucket": self.create_bucket(bucket), "key-prefix": key_prefix}
+        how = {"region": self.region, "endpoint": self.endpoint, "path-style-access": True}
+        role = {"flavor": "s3-compat", "sts-enabled": True, "sts-role-arn": self.role_arn}
+        keys = {"access-key-id": self.catalog.access, "secret-access-key": self.catalog.secret}
+        credential = {"type": "s3", "credential-type": "access-key", **keys}
+        return {**place, **how, **role, **profile}, credential
+
     def healthy(self) -> bool:
         return status(self._ports["s3"], "/healthz") == 200 and self._serves_objects()
 

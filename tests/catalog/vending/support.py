@@ -22,27 +22,9 @@ _CONFIG = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts":
 
 def warehouse_body(store: ObjectStore, **profile: Any) -> Json:
     """A create request for a warehouse of its own prefix that vends credentials."""
-    return {
-        "warehouse-name": f"vending-{next(_numbers)}-{uuid4().hex[:6]}",
-        "storage-profile": {
-            "type": "s3",
-            "bucket": store.create_bucket(BUCKET),
-            "key-prefix": f"wh-{uuid4().hex[:8]}",
-            "region": store.region,
-            "endpoint": store.endpoint,
-            "path-style-access": True,
-            "flavor": "s3-compat",
-            "sts-enabled": True,
-            "sts-role-arn": store.role_arn,
-            **profile,
-        },
-        "storage-credential": {
-            "type": "s3",
-            "credential-type": "access-key",
-            "access-key-id": store.catalog.access,
-            "secret-access-key": store.catalog.secret,
-        },
-    }
+    storage, credential = store.warehouse_storage(BUCKET, f"wh-{uuid4().hex[:8]}", **profile)
+    name = f"vending-{next(_numbers)}-{uuid4().hex[:6]}"
+    return {"warehouse-name": name, "storage-profile": storage, "storage-credential": credential}
 
 
 def create_warehouse(port: int, body: Json) -> Catalog:

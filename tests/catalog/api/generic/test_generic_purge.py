@@ -123,26 +123,9 @@ def s3(object_store: ObjectStore) -> Any:
 @pytest.fixture
 def on_s3(object_store: ObjectStore, frazil_sqlite: FrazilServer) -> tuple[Generic, str, str]:
     """A warehouse on S3, its bucket and its prefix."""
-    bucket, prefix = object_store.create_bucket("generic-purge"), f"wh-{uuid4().hex[:8]}"
-    body = {
-        "warehouse-name": prefix,
-        "storage-profile": {
-            "type": "s3",
-            "bucket": bucket,
-            "key-prefix": prefix,
-            "region": object_store.region,
-            "endpoint": object_store.endpoint,
-            "flavor": "s3-compat",
-            "path-style-access": True,
-            "sts-enabled": False,
-        },
-        "storage-credential": {
-            "type": "s3",
-            "credential-type": "access-key",
-            "access-key-id": object_store.catalog.access,
-            "secret-access-key": object_store.catalog.secret,
-        },
-    }
+    bucket, prefix = "generic-purge", f"wh-{uuid4().hex[:8]}"
+    profile, credential = object_store.warehouse_storage(bucket, prefix, **{"sts-enabled": False})
+    body = {"warehouse-name": prefix, "storage-profile": profile, "storage-credential": credential}
     client = connect(frazil_sqlite.port).client
     made = client.send("POST", "/management/v1/warehouse", body).ok(201)
     Catalog(client, made["id"]).create_namespace(*NS).ok()
