@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 from tests.cli.running import frazil
-from tests.vending.support import storage
 
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
@@ -49,8 +48,8 @@ def guarded(object_store: ObjectStore) -> Iterator[Guarded]:
         StsProxy(object_store, KEY_SECONDS) as sts,
         FrazilServer(environment={"FRAZIL_BOOTSTRAP_TOKEN": token}) as server,
     ):
-        profile, credential = storage(
-            object_store, **{"key-prefix": "identity", "sts-endpoint": sts.endpoint}
+        profile, credential = object_store.warehouse_storage(
+            "identity", "warehouse", **{"sts-endpoint": sts.endpoint}
         )
         with Client(server.uri, token=token) as client:
             client.warehouses.create(WAREHOUSE, profile, credential)
