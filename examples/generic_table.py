@@ -19,8 +19,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from frazil.client import Client, VendedCredentials
-from frazil.devstack.spark import spark_session
 from frazil.lake import use_s3a
+from frazil.lake.session import spark_session
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ def keycloak() -> Iterator[Keycloak]:
 @pytest.fixture(scope="session")
 def spark(frazil_sqlite: FrazilServer) -> Iterator[SparkSession]:
     """Spark with the catalog `frazil` on `frazil_sqlite`; others can be added with `spark.conf.set`."""
-    from frazil.devstack.spark import spark_session, spark_settings
+    from frazil.lake.session import spark_session, spark_settings
 
     session = spark_session(spark_settings(frazil_sqlite.catalog_uri), s3a=True)
     yield session

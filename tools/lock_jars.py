@@ -1,4 +1,4 @@
-"""Write the lists of jars in src/frazil/devstack/locks: every jar of a set with its SHA-256.
+"""Write the lists of jars in src/frazil/jvm/locks: every jar of a set with its SHA-256.
 
 python tools/lock_jars.py [SET ...]
 
@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from frazil.devstack.cache import cache_dir
-from frazil.devstack.jars import HADOOP_S3A, KAFKA, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
-from frazil.devstack.maven import Artifact
+from frazil.core.cache import cache_dir
+from frazil.jvm.jars import HADOOP_S3A, KAFKA, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.jvm.maven import Artifact
 
-LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "devstack" / "locks"
+LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "jvm" / "locks"
 
 SPARK_ICEBERG_VERSION = "1.12.0"
 KIT_ICEBERG_VERSION = "1.11.0"

@@ -14,9 +14,9 @@ from typing import Any
 from bench.catalog.measurement import Measurement
 from bench.results import Result
 from frazil import __version__
-from frazil.devstack.jars import RCK, jars
-from frazil.devstack.java import find_java
 from frazil.devstack.postgres import find_installation
+from frazil.jvm.jars import RCK, jars
+from frazil.jvm.java import find_java
 
 #: Reference over ours in CPU; for `hot`, ours over the reference in commits per second.
 GOALS = {"load": 3.0, "create": 3.0, "commit": 3.0, "hot": 2.0}

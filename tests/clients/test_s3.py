@@ -14,7 +14,7 @@ from tests.clients.support import STRANGER, call, wait_until
 
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
-from frazil.devstack.spark import spark_settings
+from frazil.lake.session import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from tests.clients.support import files_below, metric, plant, wait_until
 
 from frazil.devstack.frazil_server import FrazilServer
-from frazil.devstack.spark import spark_settings
+from frazil.lake.session import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,10 +17,10 @@ from tests.clients.support import duckdb_extensions
 from tests.docs.blocks import DOCUMENTS, ROOT, Block, blocks
 
 from frazil.devstack.http import status
-from frazil.devstack.jars import SPARK_ICEBERG, jars
-from frazil.devstack.java import find_java
 from frazil.devstack.ports import free_port
 from frazil.devstack.seaweed import ObjectStore
+from frazil.jvm.jars import SPARK_ICEBERG, jars
+from frazil.jvm.java import find_java
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.blocks import DOCUMENTS, ROOT, blocks, table_after
 from tests.docs.facts import TABLES
 
-from frazil.devstack.jars import SPARK_ICEBERG, jars
+from frazil.jvm.jars import SPARK_ICEBERG, jars
 
 RUN = {"sh", "python"}
 SHOWN = {"text", "toml", "json"}
@@ -72,7 +72,7 @@ def test_versions_are_those_that_are_tested() -> None:
     for name in ("pyspark==", "pyiceberg[pyarrow]==", "duckdb=="):
         (pin,) = [wanted for wanted in pinned if wanted.startswith(name)]
         assert pin in text
-    lock = (ROOT / "src/frazil/devstack/locks/spark-iceberg.txt").read_text("utf-8")
+    lock = (ROOT / "src/frazil/jvm/locks/spark-iceberg.txt").read_text("utf-8")
     for coordinate in re.findall(r"org\.apache\.iceberg:[\w.-]+:[\d.]*\d", text):
         assert f"{coordinate} " in lock
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from frazil.client import Client, Renewing
 from frazil.core.errors import Unsupported
-from frazil.devstack.spark import spark_session
 from frazil.lake import TaskKeys, use_s3a
+from frazil.lake.session import spark_session
 
 
 def main(uri: str, warehouse: str, namespace: str, table: str) -> None:

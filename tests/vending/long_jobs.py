@@ -15,8 +15,8 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 from frazil.client import Client, Renewing, VendedCredentials
-from frazil.devstack.spark import spark_session, spark_settings
 from frazil.lake import TaskKeys, use_s3a
+from frazil.lake.session import spark_session, spark_settings
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

@@ -13,8 +13,8 @@ from tests.vending.support import BUCKET, NAMESPACE, READ_ONLY, VENDED, Lake, el
 
 from frazil.client import VendedCredentials
 from frazil.core.errors import InvalidInput, Unsupported
-from frazil.devstack.spark import spark_settings
 from frazil.lake import use_s3a
+from frazil.lake.session import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -80,9 +80,9 @@ def create_warehouse(say: Say, server: FrazilServer) -> Facts:
 
 
 def write_with_spark(say: Say, server: FrazilServer) -> Facts:
-    from frazil.devstack.jars import SPARK_ICEBERG, jars
-    from frazil.devstack.java import find_java
-    from frazil.devstack.spark import spark_session, spark_settings
+    from frazil.jvm.jars import SPARK_ICEBERG, jars
+    from frazil.jvm.java import find_java
+    from frazil.lake.session import spark_session, spark_settings
 
     java = find_java()
     with _download_progress(say):
@@ -192,7 +192,7 @@ def _extension(module: str) -> Path:
 @contextlib.contextmanager
 def _download_progress(say: Say, seconds: float = 3) -> Iterator[None]:
     """Say how far the download is, every few seconds, as long as it grows."""
-    from frazil.devstack.cache import cache_dir
+    from frazil.core.cache import cache_dir
 
     done = threading.Event()
     folder = cache_dir("ivy")

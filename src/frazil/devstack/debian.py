@@ -7,8 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from frazil.core.cache import cache_dir, exclusive, progress
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir, exclusive, progress
 
 # A server that refuses to run as root is started as another user, who cannot read root's home.
 _ROOT_CACHE = Path("/var/cache/frazil")

@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from frazil.core.cache import cache_dir, exclusive, progress
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir, exclusive, progress
 from frazil.devstack.debian import installing_allowed
 
 

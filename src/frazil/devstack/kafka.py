@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from frazil.core.errors import ServiceError
-from frazil.devstack.jars import KAFKA, classpath
-from frazil.devstack.java import java_command
 from frazil.devstack.ports import free_port
 from frazil.devstack.process import Service
 from frazil.devstack.spawn import Command
+from frazil.jvm.jars import KAFKA, classpath
+from frazil.jvm.java import java_command
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -13,11 +13,11 @@ import httpx
 
 from frazil.core.errors import ServiceError
 from frazil.devstack.http import status
-from frazil.devstack.jars import KEYCLOAK, jars
-from frazil.devstack.java import find_java
 from frazil.devstack.ports import free_port
 from frazil.devstack.process import Service
 from frazil.devstack.spawn import Command
+from frazil.jvm.jars import KEYCLOAK, jars
+from frazil.jvm.java import find_java
 
 _ADMIN = "admin"
 _KEYS = "org.keycloak.keys.KeyProvider"

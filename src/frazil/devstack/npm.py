@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+from frazil.core.cache import cache_dir, exclusive, progress
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir, exclusive, progress
 from frazil.devstack.debian import installing_allowed
 
 

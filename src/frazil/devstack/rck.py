@@ -15,9 +15,9 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from frazil.core.errors import ServiceError
-from frazil.devstack.jars import RCK, classpath
-from frazil.devstack.java import java_command
 from frazil.devstack.reference import JVM_OPENS
+from frazil.jvm.jars import RCK, classpath
+from frazil.jvm.java import java_command
 
 _PACKAGE = "org.apache.iceberg.rest"
 _CLASSES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from frazil.devstack.http import status
-from frazil.devstack.jars import RCK, classpath
-from frazil.devstack.java import java_command
 from frazil.devstack.ports import free_port
 from frazil.devstack.process import Service
 from frazil.devstack.spawn import Command
+from frazil.jvm.jars import RCK, classpath
+from frazil.jvm.java import java_command
 
 JVM_OPENS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",

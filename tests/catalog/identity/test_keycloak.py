@@ -14,7 +14,7 @@ from tests.catalog.identity.world import ask
 
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.keycloak import Keycloak, Realm
-from frazil.devstack.spark import spark_settings
+from frazil.lake.session import spark_settings
 
 pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
 

@@ -14,8 +14,8 @@ from tests.cli.running import frazil
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
-from frazil.devstack.spark import spark_settings
 from frazil.devstack.sts_proxy import StsProxy
+from frazil.lake.session import spark_settings
 
 pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
 

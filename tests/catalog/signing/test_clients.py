@@ -15,7 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.concurrent import ExecutorFactory
 from tests.catalog.signing.conftest import Signed
 
-from frazil.devstack.spark import spark_settings
+from frazil.lake.session import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

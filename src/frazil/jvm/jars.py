@@ -16,10 +16,10 @@ from importlib import resources, util
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from frazil.core.cache import cache_dir, exclusive, progress
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir, exclusive, progress
-from frazil.devstack.java import java_command
-from frazil.devstack.maven import Artifact, mirror, proxy_options
+from frazil.jvm.java import java_command
+from frazil.jvm.maven import Artifact, mirror, proxy_options
 
 SPARK_ICEBERG = "spark-iceberg"
 HADOOP_S3A = "hadoop-s3a"
@@ -97,7 +97,7 @@ def fetch(dependencies: Iterable[Dependency], directory: Path) -> None:
 
 
 def _pins(name: str) -> dict[Artifact, str]:
-    text = resources.files("frazil.devstack").joinpath("locks", f"{name}.txt").read_text()
+    text = resources.files("frazil.jvm").joinpath("locks", f"{name}.txt").read_text()
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return {Artifact.parse(coordinate): sha for coordinate, sha in rows}
 

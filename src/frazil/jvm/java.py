@@ -16,8 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frazil.core.cache import cache_dir, exclusive
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir, exclusive
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from frazil.devstack.jars import HADOOP_S3A, SPARK_ICEBERG, jars
-from frazil.devstack.java import find_java
+from frazil.jvm.jars import HADOOP_S3A, SPARK_ICEBERG, jars
+from frazil.jvm.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from frazil.devstack.reference import ReferenceCatalog
-from frazil.devstack.spark import spark_settings
+from frazil.lake.session import spark_settings
 
 PROGRAM = """
 import sys
-from frazil.devstack.spark import spark_session, spark_settings
+from frazil.lake.session import spark_session, spark_settings
 spark = spark_session(spark_settings(sys.argv[1], sys.argv[2]))
 spark.sql("CREATE NAMESPACE frazil.ice")
 spark.sql("CREATE TABLE frazil.ice.floes (id INT) USING iceberg")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil.core.cache import cache_dir
 from frazil.core.errors import ServiceError
-from frazil.devstack.cache import cache_dir
-from frazil.devstack.java import find_java, java_command, java_home
+from frazil.jvm.java import find_java, java_command, java_home
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from frazil.core.errors import ServiceError
-from frazil.devstack import jars, maven
-from frazil.devstack.maven import Artifact
+from frazil.jvm import jars, maven
+from frazil.jvm.maven import Artifact
 
 SMALL = Artifact("org.slf4j", "slf4j-simple", "2.0.17")
 

@@ -1,0 +1,1 @@
+"""Java and the jars of the engines: found, fetched once, verified."""
