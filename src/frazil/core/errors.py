@@ -19,6 +19,11 @@
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
     │   └── CommitFailed            a requirement did not hold               retry
+    ├── Superseded                  another writer of this pipeline took over fatal
+    ├── SourceChanged               the log is not the one that was read     fatal
+    ├── HistoryChanged              the table is not the one that was written fatal
+    ├── BadRecord                   a record that cannot be decoded          fatal
+    ├── RoundFailed                 a round wrote nothing; the next may      retry
     ├── CommitStateUnknown          it may or may not have happened          outcome unknown
     ├── StorageError                object storage said no or did not answer retry
     ├── Unavailable                 nothing was done, try again              retry
@@ -148,6 +153,37 @@ class CommitFailed(Conflict):
 
     outcome = Outcome.RETRY
     kind = "CommitFailedException"
+
+
+class Superseded(FrazilError):
+    """Another writer of the same pipeline took over; this one must not write any more."""
+
+    kind = "Superseded"
+
+
+class SourceChanged(FrazilError):
+    """The log is not the one that was read: re-created, trimmed, another cluster."""
+
+    kind = "SourceChanged"
+
+
+class HistoryChanged(FrazilError):
+    """The table's history does not hold the last commit of the pipeline, as after a rollback."""
+
+    kind = "HistoryChanged"
+
+
+class BadRecord(FrazilError):
+    """A record cannot be decoded; the message has its position and the reason."""
+
+    kind = "BadRecord"
+
+
+class RoundFailed(FrazilError):
+    """A round ended before its commit: nothing is visible, and it can be tried again."""
+
+    outcome = Outcome.RETRY
+    kind = "RoundFailed"
 
 
 class CommitStateUnknown(FrazilError):

@@ -1,0 +1,111 @@
+"""The stamp: what a pipeline's commit says about itself, and the only checkpoint there is.
+
+It lies in the summary of the snapshot under `frazil.stamp.<pipeline>`; the same text, with the id of that
+snapshot, is mirrored in a table property of that name, and the tag `frazil-<pipeline>` points at it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Self
+
+import msgspec
+
+from frazil.core.errors import InvalidConfig, InvalidInput
+
+STAMP_VERSION = 1
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
+
+
+def check_pipeline_name(name: str) -> str:
+    """The name, if it is fit for file names, tags and properties."""
+    if _NAME.fullmatch(name) is None:
+        raise InvalidConfig(
+            f"'{name}' cannot name a pipeline: use 1 to 63 of a-z, 0-9, - and _, no - or _ at the ends"
+        )
+    return name
+
+
+def stamp_key(pipeline: str) -> str:
+    """Where the stamp of a pipeline lies, in a snapshot's summary and among the table's properties."""
+    return f"frazil.stamp.{pipeline}"
+
+
+def stamp_tag(pipeline: str) -> str:
+    """The tag that keeps the newest stamped snapshot from expiring."""
+    return f"frazil-{pipeline}"
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far one stream of a source (a Kafka topic) was read: the next offset of each partition."""
+
+    #: The stream's identity; a topic that was deleted and made again has another one.
+    id: str
+    next: tuple[int, ...]
+
+
+class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One commit of one pipeline."""
+
+    v: int = STAMP_VERSION
+    pipeline: str
+    #: Counts the writers of this pipeline; the newest one wins.
+    epoch: int
+    #: Counts the commits of that writer, its claim being 0.
+    round: int
+    #: Made for this commit alone: finding it in the table proves that the commit landed.
+    token: str
+    #: The source's identity, such as `kafka:<cluster id>`.
+    source: str
+    positions: dict[str, Position]
+    #: Records taken from the log and rows written, since the pipeline was first claimed or reset.
+    read: int = 0
+    written: int = 0
+    #: Highest event time (microseconds since 1970) below which nothing is expected any more.
+    watermark: int | None = None
+    #: Hash of the configuration that wrote this.
+    config: str = ""
+
+    def encode(self) -> str:
+        """Compact JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """A stamp from a summary; InvalidInput for one that this version cannot read."""
+        try:
+            version = msgspec.json.decode(text, type=_Version).v
+            if version > STAMP_VERSION:
+                raise InvalidInput(
+                    f"the stamp is of version {version}, this frazil reads {STAMP_VERSION}: upgrade frazil"
+                )
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"a damaged stamp in the table ({error}): {text[:200]}") from None
+
+
+class Mirror(msgspec.Struct, frozen=True):
+    """The table property: the newest stamp and the snapshot that carries it."""
+
+    snapshot_id: int
+    stamp: Stamp
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"a damaged stamp property ({error}): {text[:200]}") from None
+
+
+class _Version(msgspec.Struct):
+    v: int = 1
+
+
+def config_hash(document: object) -> str:
+    """A short hash of a configuration, the same for the same content."""
+    return hashlib.sha256(msgspec.json.encode(document, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,27 @@
+"""Pipelines as users write them."""
+
+from frazil.stream.config.model import (
+    CatalogConfig,
+    JsonFormat,
+    KafkaSource,
+    Limits,
+    PipelineConfig,
+    Pipelines,
+    SparkConfig,
+    Start,
+    TableConfig,
+    Transform,
+)
+
+__all__ = [
+    "CatalogConfig",
+    "JsonFormat",
+    "KafkaSource",
+    "Limits",
+    "PipelineConfig",
+    "Pipelines",
+    "SparkConfig",
+    "Start",
+    "TableConfig",
+    "Transform",
+]

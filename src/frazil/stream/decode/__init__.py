@@ -1,0 +1,1 @@
+"""Decoders: records as they came, into Arrow batches."""
