@@ -222,7 +222,7 @@ class _TypeParser:
                 self._at = self._text.index(match[0][-1], self._at) + 1
                 if name == "decimal" and not (int(match[2]) <= int(match[1]) <= _MAX_PRECISION):
                     raise InvalidConfig(
-                        f"'{self._text}': a decimal's precision is 1 to {_MAX_PRECISION}, its scale within that"
+                        f"'{self._text}': a decimal has up to {_MAX_PRECISION} digits, its scale within them"
                     )
                 return (
                     f"decimal({int(match[1])}, {int(match[2])})"

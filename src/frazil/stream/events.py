@@ -1,0 +1,82 @@
+"""What a runner tells about itself while it works; the terminal, the log and /metrics listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The pipeline may write, from here on."""
+
+    pipeline: str
+    table: str
+    epoch: int
+    created_table: bool
+    first_run: bool
+
+
+@dataclass(frozen=True)
+class RoundStarted:
+    pipeline: str
+    round: int
+    #: Offsets to read in this round, and those left for later ones.
+    offsets: int
+    lag: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class RoundCommitted:
+    pipeline: str
+    round: int
+    snapshot_id: int
+    #: Records read and rows written by this round.
+    read: int
+    written: int
+    files: int
+    bytes: int
+    seconds: float
+    #: Seconds of them spent in the Spark job, and in the commit.
+    job_seconds: float
+    commit_seconds: float
+    #: Offsets still unread when the round was planned.
+    lag: int
+    #: Totals of the stamp.
+    total_read: int
+    total_written: int
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """Nothing to read at the moment."""
+
+    pipeline: str
+
+
+@dataclass(frozen=True)
+class RoundRetried:
+    """A round failed and will be tried again."""
+
+    pipeline: str
+    reason: str
+    attempt: int
+    wait_seconds: float
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The pipeline ended: asked to, caught up (`once`), or by an error that needs somebody."""
+
+    pipeline: str
+    error: str | None = None
+
+
+Event: TypeAlias = Claimed | RoundStarted | RoundCommitted | CaughtUp | RoundRetried | Stopped
+
+
+class Observer(Protocol):
+    """Called from the threads of the pipelines; must not block."""
+
+    def notify(self, event: Event) -> None: ...
