@@ -1,4 +1,4 @@
-"""Places where the crash tests kill the process: `FRAZIL_FAILPOINT=commit.before` or `…@3` for the third time.
+"""Where the crash tests kill the process: `FRAZIL_FAILPOINT=commit.before`, or `…@3` for the third time.
 
 A process that is told nothing pays one comparison.
 """
