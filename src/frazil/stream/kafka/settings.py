@@ -1,0 +1,104 @@
+"""Client settings: what the user's pass through, what frazil sets itself, and librdkafka's errors in words.
+
+Values may be secrets: messages name settings and addresses, never a value.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from frazil.core.errors import FrazilError, InvalidConfig, NotAllowed, Unauthenticated, Unavailable
+
+#: librdkafka's own lines.
+logger = logging.getLogger("frazil.kafka")
+
+#: Exactly once rests on these. Progress is in the table, so the consumer group stores nothing, and a reader
+#: that is sent past the end or before the beginning must say so instead of jumping.
+OWNED: Mapping[str, str] = MappingProxyType(
+    {
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "enable.partition.eof": "true",
+        "check.crcs": "true",
+    }
+)
+#: Of producers and group members, which frazil is not.
+_MEANINGLESS = frozenset(
+    {
+        "enable.idempotence",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "partition.assignment.strategy",
+        "transactional.id",
+    }
+)
+_CONSUMER_ONLY = (
+    "fetch.",
+    "queued.",
+    "max.partition.fetch.",
+    "group.",
+    "session.",
+    "heartbeat.",
+    "max.poll.",
+)
+#: Shorter than librdkafka's defaults, which are made for producers that must not lose a message.
+_DEFAULTS = {"client.id": "frazil", "socket.keepalive.enable": "true", "reconnect.backoff.max.ms": "2000"}
+
+_UNKNOWN_USER = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001
+_NO_CHANNEL = (KafkaError._SSL, KafkaError.UNSUPPORTED_SASL_MECHANISM)  # noqa: SLF001
+_REFUSED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """InvalidConfig for a setting that is missing or that frazil sets itself."""
+    if not settings.get("bootstrap.servers"):
+        raise InvalidConfig("a Kafka source needs `bootstrap.servers`, such as localhost:9092")
+    for name in sorted(settings):
+        if name in OWNED and settings[name] != OWNED[name]:
+            raise InvalidConfig(f"`{name}` cannot be set: frazil reads with {OWNED[name]}; leave it out")
+        if name in _MEANINGLESS:
+            raise InvalidConfig(f"`{name}` cannot be set: it is for producers or group members; leave it out")
+
+
+def reader_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Of a consumer that is told what to read. A group id is needed by the library and used for nothing."""
+    check_settings(settings)
+    return {**_DEFAULTS, "group.id": "frazil", **settings, **OWNED}
+
+
+def admin_settings(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Of the driver's administration client."""
+    check_settings(settings)
+    kept = {name: value for name, value in settings.items() if name not in OWNED}
+    kept = {name: value for name, value in kept.items() if not name.startswith(_CONSUMER_ONLY)}
+    return {**_DEFAULTS, **kept}
+
+
+def addresses(settings: Mapping[str, str]) -> str:
+    """The brokers, as messages name them."""
+    return settings.get("bootstrap.servers", "(no bootstrap.servers)")
+
+
+def kafka_error(error: KafkaError, tried: str, settings: Mapping[str, str]) -> FrazilError:
+    """librdkafka's error as one of ours."""
+    told = f"{tried} at {addresses(settings)}: {error.str()}"
+    code = error.code()
+    if code in _UNKNOWN_USER:
+        return Unauthenticated(f"{told}. Check the `sasl.*` settings of the source")
+    if code in _NO_CHANNEL:
+        return Unauthenticated(f"{told}. Check the `security.protocol`, `ssl.*` and `sasl.*` settings")
+    if code in _REFUSED:
+        return NotAllowed(f"{told}. The user of this pipeline needs Describe and Read on its topics")
+    return Unavailable(f"{told}. Is the broker up, and reachable from here?")
