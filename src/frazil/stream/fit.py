@@ -1,0 +1,68 @@
+"""Whether rows of one schema can be written to a table of another, and what is wrong if not."""
+
+from __future__ import annotations
+
+from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type, show_type
+
+#: What may be widened without loss, as Iceberg promotes types.
+_WIDER = {"int": {"long"}, "float": {"double"}}
+
+
+def problems(rows: Schema, table: Schema) -> list[str]:
+    """What keeps rows from fitting the table, in words; empty if they fit."""
+    return _struct_problems(rows.fields, table.fields, "")
+
+
+def _struct_problems(rows: tuple[Field, ...], table: tuple[Field, ...], path: str) -> list[str]:
+    there = {field.name: field for field in table}
+    given = {field.name for field in rows}
+    found = []
+    for field in rows:
+        name = f"{path}{field.name}"
+        if field.name not in there:
+            found.append(f"the table has no column '{name}'")
+        else:
+            found += _field_problems(field, there[field.name], name)
+    found += [
+        f"the table requires '{path}{field.name}', which the rows do not have"
+        for field in table
+        if field.required and field.name not in given
+    ]
+    return found
+
+
+def _field_problems(rows: Field, table: Field, name: str) -> list[str]:
+    found = _type_problems(rows.type, table.type, name)
+    if table.required and not rows.required:
+        found.append(f"the table requires '{name}', which may be null in the rows: mark it `required`")
+    return found
+
+
+def _type_problems(rows: Type, table: Type, name: str) -> list[str]:
+    if isinstance(rows, StructType) and isinstance(table, StructType):
+        return _struct_problems(rows.fields, table.fields, f"{name}.")
+    if isinstance(rows, ListType) and isinstance(table, ListType):
+        return _type_problems(rows.element, table.element, f"{name}.element")
+    if isinstance(rows, MapType) and isinstance(table, MapType):
+        return [
+            *_type_problems(rows.key, table.key, f"{name}.key"),
+            *_type_problems(rows.value, table.value, f"{name}.value"),
+        ]
+    if rows == table or (isinstance(rows, str) and isinstance(table, str) and _widens(rows, table)):
+        return []
+    return [f"'{name}' is {show_type(table)} in the table, {show_type(rows)} in the rows"]
+
+
+def _widens(rows: str, table: str) -> bool:
+    if table in _WIDER.get(rows, ()):
+        return True
+    if not (rows.startswith("decimal(") and table.startswith("decimal(")):
+        # Spark has no type for these two; the writer turns its texts and binaries into them.
+        return (rows, table) in {("string", "uuid")} or (rows == "binary" and table.startswith("fixed["))
+    (precision, scale), (wider, same) = (_decimal(text) for text in (rows, table))
+    return scale == same and precision <= wider
+
+
+def _decimal(text: str) -> tuple[int, int]:
+    precision, scale = text[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)

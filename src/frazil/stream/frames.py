@@ -1,0 +1,204 @@
+"""The Spark path: slices become a DataFrame, Spark runs the user's transform, the Arrow writer ends it.
+
+Each pipeline has a session of its own, so that the view `source` is its own as well.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+
+from frazil.core.errors import FrazilError, InvalidConfig
+from frazil.core.schema import Schema
+from frazil.stream.config.model import Transform
+from frazil.stream.source import Slice
+from frazil.stream.tasks import (
+    Failure,
+    Reading,
+    SliceCounter,
+    SliceReport,
+    TaskReport,
+    Writing,
+    decoded,
+    open_writer,
+)
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.client import VendedCredentials
+
+_FAILURE = re.compile(r"frazil-failure:([0-9a-f]+):")
+_UUID_BYTES = 16
+#: The view that SQL transforms select from.
+SOURCE_VIEW = "source"
+
+
+class TaskFailed(Exception):
+    """Carries a failure through Spark's own exceptions, which keep only the text."""
+
+    def __init__(self, error: FrazilError) -> None:
+        super().__init__(f"frazil-failure:{pickle.dumps(Failure.of(error)).hex()}:")
+
+
+def failure_in(text: str) -> FrazilError | None:
+    """The error that a task raised, out of what Spark made of it."""
+    match = _FAILURE.search(text)
+    if match is None:
+        return None
+    failure: Failure = pickle.loads(bytes.fromhex(match[1]))  # noqa: S301 - written by our own task
+    return failure.error()
+
+
+class _Merged(AccumulatorParam[dict[Slice, SliceReport]]):
+    """By slice, so that a task that ran twice counts once."""
+
+    def zero(self, value: dict[Slice, SliceReport]) -> dict[Slice, SliceReport]:
+        return {}
+
+    def addInPlace(  # noqa: N802 - Spark's name
+        self, value1: dict[Slice, SliceReport], value2: dict[Slice, SliceReport]
+    ) -> dict[Slice, SliceReport]:
+        return value1 | value2
+
+
+@dataclass(frozen=True)
+class SourceFrame:
+    """The decoded records of a round; reading them fills `reports`."""
+
+    frame: DataFrame
+    reports: Accumulator[dict[Slice, SliceReport]]
+
+
+def source_frame(
+    spark: SparkSession, tasks: tuple[tuple[Slice, ...], ...], reading: Broadcast[Reading]
+) -> SourceFrame:
+    """One partition for each task."""
+    reports = spark.sparkContext.accumulator({}, _Merged())
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            for index in number.column(0).to_pylist():
+                yield from _read(tasks[index], reading.value, reports)
+
+    # The schema is the driver's: a worker must not be asked for the broadcast to know it.
+    ddl = reading.value.schema.to_spark_ddl()
+    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
+    return SourceFrame(frame, reports)
+
+
+def empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
+    """No rows, the right columns: to ask a transform what it makes of them."""
+    return spark.createDataFrame([], schema.to_spark_ddl())
+
+
+def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
+    """What the user makes of the source."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.utils import AnalysisException
+
+    try:
+        if transform.sql is not None:
+            frame.createOrReplaceTempView(SOURCE_VIEW)
+            return frame.sparkSession.sql(transform.sql)
+        assert transform.function is not None, "a transform is SQL or a function"
+        made = transform.function(frame)
+    except AnalysisException as error:
+        raise InvalidConfig(f"the transform does not fit the source: {str(error).splitlines()[0]}") from None
+    if not isinstance(made, DataFrame):
+        raise InvalidConfig(
+            f"the transform {transform.reference or ''} gave {type(made).__name__}; it takes a DataFrame "
+            "and returns one"
+        )
+    return made
+
+
+def written(
+    frame: DataFrame, keys: Broadcast[VendedCredentials] | None, writing: Writing
+) -> tuple[TaskReport, ...]:
+    """Write the rows of a frame as data files of the table."""
+    write = _writer_of(keys, writing)
+    rows = frame.mapInArrow(write, "report binary").collect()
+    return tuple(pickle.loads(row.report) for row in rows)  # noqa: S301 - written by our own tasks
+
+
+def _read(
+    slices: tuple[Slice, ...], reading: Reading, reports: Accumulator[dict[Slice, SliceReport]]
+) -> Iterator[pa.RecordBatch]:
+    counter = SliceCounter(slices, reading.event_time)
+    try:
+        for raw, batch in decoded(reading, slices):
+            counter.add(raw, batch)
+            yield _to_spark(batch)
+    except FrazilError as error:
+        raise TaskFailed(error) from None
+    reports.add({report.slice: report for report in counter.reports()})
+
+
+def _writer_of(
+    keys: Broadcast[VendedCredentials] | None, writing: Writing
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "this runs in a task"
+        writer = open_writer(context.partitionId(), keys, writing)
+        try:
+            for batch in batches:
+                writer.write(_from_spark(batch, writing.target.schema))
+            report = TaskReport(files=tuple(writer.close()))
+        except FrazilError as error:
+            writer.abort()
+            raise TaskFailed(error) from None
+        except BaseException:
+            writer.abort()
+            raise
+        yield pa.RecordBatch.from_pydict({"report": [pickle.dumps(report)]})
+
+    return write
+
+
+def _to_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark knows neither UUIDs nor binaries of fixed length."""
+    return _converted(batch, pa.types.is_fixed_size_binary, _loosened)
+
+
+def _loosened(column: pa.Array) -> pa.Array:
+    if column.type.byte_width == _UUID_BYTES:
+        texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    return column.cast(pa.binary())
+
+
+def _from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    texts = {field.name for field in schema if field.type == "uuid"}
+    if not texts:
+        return batch
+    columns = [
+        _uuid_bytes(column) if name in texts and pa.types.is_string(column.type) else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _uuid_bytes(column: pa.Array) -> pa.Array:
+    values = [None if text is None else uuid.UUID(text).bytes for text in column.to_pylist()]
+    return pa.array(values, pa.binary(_UUID_BYTES))
+
+
+def _converted(
+    batch: pa.RecordBatch, wanted: Callable[[Any], bool], convert: Callable[[pa.Array], pa.Array]
+) -> pa.RecordBatch:
+    if not any(wanted(kind) for kind in batch.schema.types):
+        return batch
+    columns = [convert(column) if wanted(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
