@@ -14,12 +14,29 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from frazil.core.cache import cache_dir
-from frazil.jvm.jars import HADOOP_S3A, KAFKA, KEYCLOAK, RCK, SPARK_ICEBERG, Dependency, fetch
+from frazil.jvm.jars import (
+    FLINK,
+    HADOOP_S3A,
+    KAFKA,
+    KEYCLOAK,
+    RCK,
+    SPARK_ICEBERG,
+    SPARK_KAFKA,
+    Dependency,
+    fetch,
+)
 from frazil.jvm.maven import Artifact
 
 LOCKS = Path(__file__).resolve().parent.parent / "src" / "frazil" / "jvm" / "locks"
 
 SPARK_ICEBERG_VERSION = "1.12.0"
+SPARK_VERSION = "4.1.3"
+# Of 4.1.3's own, one that was never published.
+SPARK_TOKEN_PROVIDER = "4.1.0-preview1"
+FLINK_VERSION = "2.1.3"
+# The newest for that Flink, and the Hadoop it was built with.
+FLINK_ICEBERG_VERSION = "1.11.0"
+FLINK_HADOOP = "3.4.1"
 KIT_ICEBERG_VERSION = "1.11.0"
 # The release that pyspark's own Hadoop jars are of.
 HADOOP_AWS = "3.4.2"
@@ -97,6 +114,21 @@ SETS: dict[str, list[Dependency]] = {
         deep("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
         plain("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
         deep("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J),
+    ],
+    # Spark's own Kafka source, for the benchmark; the rest of what it needs is in pyspark.
+    SPARK_KAFKA: [
+        plain("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+        plain("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_TOKEN_PROVIDER),
+        plain("org.apache.kafka", "kafka-clients", "3.9.1"),
+        plain("org.apache.commons", "commons-pool2", "2.12.1"),
+    ],
+    # What a Flink distribution lacks; the distribution itself is on PyPI.
+    FLINK: [
+        plain("org.apache.flink", "flink-sql-gateway", FLINK_VERSION),
+        plain("org.apache.flink", "flink-sql-connector-kafka", "4.0.1-2.0"),
+        plain(ICEBERG, "iceberg-flink-runtime-2.1", FLINK_ICEBERG_VERSION),
+        plain("org.apache.hadoop", "hadoop-client-api", FLINK_HADOOP),
+        plain("org.apache.hadoop", "hadoop-client-runtime", FLINK_HADOOP),
     ],
     # The whole server, unpacked where it is started.
     KEYCLOAK: [Dependency("org.keycloak", "keycloak-quarkus-dist", KEYCLOAK_VERSION, extension="zip")],

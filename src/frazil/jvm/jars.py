@@ -26,6 +26,8 @@ HADOOP_S3A = "hadoop-s3a"
 RCK = "rck"
 KEYCLOAK = "keycloak"
 KAFKA = "kafka"
+SPARK_KAFKA = "spark-kafka"
+FLINK = "flink"
 
 _IVY = "ivy-2.5.3.jar"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
