@@ -9,7 +9,11 @@ _WIDER = {"int": {"long"}, "float": {"double"}}
 
 
 def problems(rows: Schema, table: Schema) -> list[str]:
-    """What keeps rows from fitting the table, in words; empty if they fit."""
+    """What keeps rows from fitting the table, in words; empty if they fit.
+
+    Whether a column may be null is not compared: Spark calls most of what it computes nullable. A null where
+    the table wants a value is refused when it is met.
+    """
     return _struct_problems(rows.fields, table.fields, "")
 
 
@@ -22,19 +26,12 @@ def _struct_problems(rows: tuple[Field, ...], table: tuple[Field, ...], path: st
         if field.name not in there:
             found.append(f"the table has no column '{name}'")
         else:
-            found += _field_problems(field, there[field.name], name)
+            found += _type_problems(field.type, there[field.name].type, name)
     found += [
         f"the table requires '{path}{field.name}', which the rows do not have"
         for field in table
         if field.required and field.name not in given
     ]
-    return found
-
-
-def _field_problems(rows: Field, table: Field, name: str) -> list[str]:
-    found = _type_problems(rows.type, table.type, name)
-    if table.required and not rows.required:
-        found.append(f"the table requires '{name}', which may be null in the rows: mark it `required`")
     return found
 
 
@@ -58,7 +55,7 @@ def _widens(rows: str, table: str) -> bool:
         return True
     if not (rows.startswith("decimal(") and table.startswith("decimal(")):
         # Spark has no type for these two; the writer turns its texts and binaries into them.
-        return (rows, table) in {("string", "uuid")} or (rows == "binary" and table.startswith("fixed["))
+        return (rows, table) == ("string", "uuid") or (rows == "binary" and table.startswith("fixed["))
     (precision, scale), (wider, same) = (_decimal(text) for text in (rows, table))
     return scale == same and precision <= wider
 

@@ -1,6 +1,6 @@
 """What runs inside Spark tasks: slices in, data files and a report out. No row meets the driver.
 
-Secrets (Kafka's settings, the table's keys) come by broadcast: plans, event logs and the UI show rows and options.
+Secrets (Kafka's settings, the table's keys) come by broadcast: plans, event logs and the UI show the rest.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class SliceCounter:
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(
-            SliceReport(found, self._records[key], self._newest.get(key)) for key, found in self._slices.items()
+            SliceReport(found, self._records[key], self._newest.get(key))
+            for key, found in self._slices.items()
         )
 
     def _key(self, raw: RawBatch) -> tuple[str, int, int]:
@@ -166,7 +167,7 @@ def _bad_record(raw: RawBatch, bad: Undecodable) -> errors.BadRecord:
     offset = raw.offsets[bad.index].as_py()
     where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
     return errors.BadRecord(
-        f"a record cannot be decoded: {where}: {bad.reason}. The pipeline stopped before it; nothing of its round "
-        f"was written. Correct the schema, or skip the record with `frazil reset … --to-offsets "
+        f"a record cannot be decoded: {where}: {bad.reason}. The pipeline stopped before it; its round "
+        f"wrote nothing. Correct the schema, or skip the record with `frazil reset … --to-offsets "
         f"{raw.topic}={raw.partition}:{offset + 1}`"
     )

@@ -1,0 +1,257 @@
+"""One pipeline at work: claim the table, then round after round until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from frazil.client import Client, Renewing
+from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, NoSuchTable, Outcome, RoundFailed
+from frazil.core.failpoints import reach
+from frazil.core.names import show
+from frazil.core.schema import Schema
+from frazil.core.stamp import Position, Stamp
+from frazil.lake import Lake, LakeTable, PipelineWriter, RoundTicket, TaskKeys
+from frazil.stream.config.model import Limits, PipelineConfig
+from frazil.stream.events import (
+    CaughtUp,
+    Claimed,
+    Observer,
+    RoundCommitted,
+    RoundRetried,
+    RoundStarted,
+    Stopped,
+)
+from frazil.stream.fit import problems
+from frazil.stream.jobs import JobResult, Jobs, rows_schema
+from frazil.stream.kafka.log import KafkaLog
+from frazil.stream.rounds import RoundPlan, plan_round
+from frazil.stream.tasks import Writing
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import SparkSession
+
+    from frazil.client import VendedCredentials
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+
+#: A failed round is tried again after 1, 2, 4 … seconds, at most this many.
+_LONGEST_WAIT = 30.0
+#: What fails so often in a row will not mend itself.
+_FAILED_ROUNDS = 5
+#: A bounded run does not wait for ever for something that is down.
+_ONCE_ATTEMPTS = 10
+#: Keys in the hands of a task last at least this long, or half of their life.
+_KEY_MARGIN = 600.0
+
+
+class PipelineLoop:
+    """Runs one pipeline in the thread that calls `run`."""
+
+    def __init__(
+        self, config: PipelineConfig, spark: SparkSession, client: Client, observer: Observer, *, once: bool
+    ) -> None:
+        self.name = config.name
+        self.error: FrazilError | None = None
+        self._config = config
+        self._spark = spark.newSession()
+        self._client = client
+        self._observer = observer
+        self._once = once
+        self._stopping = threading.Event()
+        self._log = KafkaLog(config.source)
+        self._target: dict[str, tuple[int, ...]] | None = None
+        self._rate = 0.0
+
+    def stop(self) -> None:
+        """Finish the round in hand, then end."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Until stopped, caught up (`once`), or an error that needs somebody; that is kept in `error`."""
+        try:
+            self._run()
+        except FrazilError as error:
+            self.error = error
+        except Exception as error:
+            # A bug must not end as a thread that is silently gone.
+            _logger.exception("pipeline %s", self.name)
+            self.error = FrazilError(
+                f"pipeline '{self.name}' met an unexpected {type(error).__name__}: {error}"
+            )
+        self._observer.notify(Stopped(self.name, self.error.message if self.error else None))
+
+    def _run(self) -> None:
+        opened = self._retrying(self._open)
+        if opened is None:
+            return
+        writer, jobs, keys = opened
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            plan = self._retrying(lambda: self._round(writer, jobs, keys))
+            if plan is None or (self._once and self._reached(writer.stamp)):
+                return
+            if plan.lag:
+                continue
+            if not plan.tasks:
+                self._observer.notify(CaughtUp(self.name))
+            self._stopping.wait(max(0.0, started + self._config.freshness - time.monotonic()))
+
+    def _open(self) -> tuple[PipelineWriter, Jobs, TaskKeys | None]:
+        """Everything that a round needs; the claim comes last, so that a wrong setting changes nothing."""
+        config = self._config
+        rows = rows_schema(self._spark, config)
+        if self._once and self._target is None:
+            self._target = self._log.ends(self._log.topics())
+        lake = Lake(self._spark, self._client)
+        where = (config.table.namespace, config.table.name)
+        try:
+            table, created = lake.load(*where), False
+        except NoSuchTable:
+            table, created = self._created(lake, rows)
+        if wrong := problems(rows, table.schema):
+            raise InvalidConfig(
+                f"pipeline '{self.name}' does not fit the table {show(*where)}: {'; '.join(wrong)}. Change "
+                "the pipeline's schema or the table's"
+            )
+        keys, jobs = self._keys(table), Jobs(self._spark, config)
+        first_run = table.mirror(self.name) is None
+        writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash)
+        self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, first_run))
+        return writer, jobs, keys
+
+    def _created(self, lake: Lake, rows: Schema) -> tuple[LakeTable, bool]:
+        table = self._config.table
+        try:
+            return (
+                lake.create(
+                    table.namespace,
+                    table.name,
+                    rows,
+                    table.partitioning,
+                    table.properties,
+                    table.format_version,
+                ),
+                True,
+            )
+        except AlreadyExists:
+            # Another pipeline of the same table was faster.
+            return lake.load(table.namespace, table.name), False
+
+    def _first(self) -> tuple[str, dict[str, Position]]:
+        return self._log.identity(), self._log.start(self._config.source.start)
+
+    def _keys(self, table: LakeTable) -> TaskKeys | None:
+        if table.data_location.startswith(("file:", "/")):
+            return None
+        where = (self._config.table.namespace, self._config.table.name)
+        return TaskKeys(
+            self._spark, Renewing(lambda: self._client.tables.credentials(*where), margin=_KEY_MARGIN)
+        )
+
+    def _round(self, writer: PipelineWriter, jobs: Jobs, keys: TaskKeys | None) -> RoundPlan:
+        """Plan, run, commit; a round that fails leaves nothing behind."""
+        started = time.monotonic()
+        sent = keys.broadcast() if keys is not None else None
+        plan = plan_round(writer.stamp, self._log, self._limits(sent), jobs.parallelism)
+        if not plan.tasks:
+            return plan
+        reach("round.planned")
+        ticket = writer.begin()
+        self._observer.notify(RoundStarted(self.name, ticket.round, plan.offsets, plan.lag, len(plan.tasks)))
+        try:
+            target = writer.table.write_target(self._config.table.files)
+            result = jobs.run(plan.tasks, sent, Writing(target, ticket.prefix))
+            reach("round.job-done")
+            worked = time.monotonic()
+            self._rate = plan.offsets / max(worked - started, 0.001)
+            self._commit(writer, ticket, plan, result, started, worked)
+        except FrazilError as error:
+            # While nobody knows whether a commit landed, its files may be the table's.
+            if error.outcome is not Outcome.UNKNOWN:
+                writer.discard(ticket)
+            raise
+        return plan
+
+    def _commit(
+        self,
+        writer: PipelineWriter,
+        ticket: RoundTicket,
+        plan: RoundPlan,
+        result: JobResult,
+        started: float,
+        worked: float,
+    ) -> None:
+        stamp = writer.commit(
+            ticket,
+            result.files,
+            positions=plan.positions,
+            read=result.read,
+            written=result.written,
+            watermark=result.watermark(writer.stamp.watermark),
+        )
+        ended = time.monotonic()
+        self._observer.notify(
+            RoundCommitted(
+                self.name,
+                ticket.round,
+                writer.snapshot_id,
+                result.read,
+                result.written,
+                len(result.files),
+                result.bytes,
+                ended - started,
+                worked - started,
+                ended - worked,
+                plan.lag,
+                stamp.read,
+                stamp.written,
+            )
+        )
+
+    def _limits(self, keys: Broadcast[VendedCredentials] | None) -> Limits:
+        """As configured, but no more than the tasks can do before their keys end."""
+        limits = self._config.limits
+        ends = keys.value.expires_at if keys is not None else None
+        if ends is None or not self._rate:
+            return limits
+        seconds = max(ends.timestamp() - time.time(), 1.0) / 2
+        return replace(
+            limits, records_per_round=max(1, min(limits.records_per_round, int(self._rate * seconds)))
+        )
+
+    def _reached(self, stamp: Stamp) -> bool:
+        """Whether everything is in that was there when a bounded run began."""
+        assert self._target is not None, "a bounded run notes the ends first"
+        return all(
+            topic in stamp.positions
+            and all(done >= end for done, end in zip(stamp.positions[topic].next, ends, strict=False))
+            for topic, ends in self._target.items()
+            if any(ends)
+        )
+
+    def _retrying(self, work: Callable[[], T]) -> T | None:
+        """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""
+        attempt = 0
+        while True:
+            try:
+                return work()
+            except FrazilError as error:
+                attempt += 1
+                if error.outcome is not Outcome.RETRY or self._given_up(error, attempt):
+                    raise
+                wait = min(2.0 ** (attempt - 1), _LONGEST_WAIT)
+                self._observer.notify(RoundRetried(self.name, error.message, attempt, wait))
+            if self._stopping.wait(wait):
+                return None
+
+    def _given_up(self, error: FrazilError, attempt: int) -> bool:
+        if isinstance(error, RoundFailed):
+            return attempt >= _FAILED_ROUNDS
+        return self._once and attempt >= _ONCE_ATTEMPTS

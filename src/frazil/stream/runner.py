@@ -1,0 +1,63 @@
+"""Runs pipelines side by side on one Spark session, each in its own thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from frazil.client import Client
+from frazil.core.errors import FrazilError
+from frazil.stream.config.model import Pipelines
+from frazil.stream.events import Observer
+from frazil.stream.pipeline import PipelineLoop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Runner:
+    """The pipelines of one file. One that fails does not stop the others.
+
+    >>> runner = Runner(pipelines, spark, observer=observer, once=True)  # doctest: +SKIP
+    >>> runner.run()  # the errors of those that failed, by name  # doctest: +SKIP
+    {}
+    """
+
+    def __init__(
+        self, pipelines: Pipelines, spark: SparkSession, *, observer: Observer, once: bool = False
+    ) -> None:
+        catalog = pipelines.catalog
+        self._spark = spark
+        self._client = Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token)
+        self._loops = [
+            PipelineLoop(config, spark, self._client, observer, once=once) for config in pipelines.pipelines
+        ]
+
+    def run(self) -> dict[str, FrazilError]:
+        """Until all pipelines ended; the errors of those that failed."""
+        from pyspark import InheritableThread
+
+        threads = [InheritableThread(target=loop.run, name=loop.name) for loop in self._loops]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
+        for thread in threads:
+            _wait(thread)
+        self._client.close()
+        return {loop.name: loop.error for loop in self._loops if loop.error is not None}
+
+    def stop(self) -> None:
+        """Finish the rounds in hand, then end. May be called from a signal handler."""
+        for loop in self._loops:
+            loop.stop()
+
+    def abort(self) -> None:
+        """End now: the jobs are cancelled, nothing of their rounds becomes visible."""
+        self.stop()
+        self._spark.sparkContext.cancelAllJobs()
+
+
+def _wait(thread: threading.Thread) -> None:
+    """In short steps, so that the main thread still meets its signals."""
+    while thread.is_alive():
+        thread.join(0.2)
