@@ -1,0 +1,67 @@
+"""JSON records into Arrow batches of a table's schema. Nothing is guessed, rounded or dropped silently.
+
+- A record is one JSON object (RFC 8259, UTF-8) with at most whitespace around it. A record without a value,
+  anything else than an object, or more than 64 objects and arrays inside each other: bad. So is, anywhere in
+  the record, half a surrogate pair written as an escape.
+- Fields are found by name, case and all. Fields that the schema does not have are left out, but have to be
+  well-formed. A field of the schema, or a key of a map, that stands twice in its object: bad.
+- Missing or null: null if the column is optional, else bad.
+- boolean: `true`, `false`. int, long: a number without fraction and exponent, in range.
+- float, double: a number, to the nearest one there is (a float by way of the nearest double); bad if that is
+  infinite. `NaN` and `Infinity` are not JSON.
+- decimal(p, s): a number, or a string of one, that is exactly a decimal(p, s).
+- string: a string. binary, fixed[n]: base64 in a string (standard alphabet, padded), fixed of that length.
+- uuid: its 36 characters in a string. date: `"2024-02-29"`.
+- time: `"HH:MM"`, `"HH:MM:SS"`, up to 9 decimals of which those below a microsecond are zeros.
+- timestamp, timestamptz with `timestamps: iso`: date, `T` or a space, time, and for timestamptz alone `Z` or
+  an offset (`+01:00`, `+0100`, `+01`). With `s`, `ms` or `us`: a number that is exactly some microseconds.
+  Years 0001 to 9999, no leap seconds.
+- list: an array. struct: an object. map: an object; its keys are strings, other key types are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.core.errors import InvalidConfig
+from frazil.core.schema import MapType, Schema, StructType, Type, show_type
+from frazil.stream.config.model import JsonFormat
+from frazil.stream.decode.reference import ReferenceReader, fields_of
+from frazil.stream.decode.undecodable import Undecodable
+
+__all__ = ["JsonDecoder", "Undecodable"]
+
+
+class JsonDecoder:
+    """Decodes batches of records; cheap to build, and pickled as its two arguments."""
+
+    def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
+        _check(StructType(schema.fields), "")
+        self._arguments = (schema, format)
+        self._reader = ReferenceReader(schema, format)
+
+    def decode(self, values: pa.BinaryArray) -> pa.RecordBatch:
+        """All records, by the schema's `to_arrow()`; Undecodable at the first bad one."""
+        batch, bad = self._reader.read(values, lenient=False)
+        if bad:
+            raise bad[0]
+        return batch
+
+    def decode_lenient(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, list[Undecodable]]:
+        """The good records in their order, and the bad ones."""
+        return self._reader.read(values, lenient=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JsonDecoder, self._arguments
+
+
+def _check(kind: Type, path: str) -> None:
+    if isinstance(kind, MapType) and kind.key != "string":
+        raise InvalidConfig(
+            f"column '{path}': {show_type(kind)} cannot be read from JSON, where keys are strings; "
+            f"make it map<string, {show_type(kind.value)}>"
+        )
+    for field in fields_of(kind):
+        _check(field.type, f"{path}.{field.name}" if path else field.name)
