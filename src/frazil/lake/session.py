@@ -38,12 +38,12 @@ def spark_settings(
 def spark_session(
     settings: Mapping[str, str] | None = None,
     *,
-    cores: int = 2,
+    master: str = "local[2]",
     memory: str = "1g",
     app: str = "frazil",
     s3a: bool = False,
 ) -> SparkSession:
-    """A local session with the Iceberg jars and `settings`, small enough for a laptop.
+    """A session with the Iceberg jars and `settings`; on this machine unless `master` says otherwise.
 
     `s3a` adds Hadoop's file system for s3a:// locations, for files that are not Iceberg tables.
 
@@ -68,8 +68,10 @@ def spark_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.log.level": "WARN",
+        # What is told to the catalog or to Kafka through settings is not shown again.
+        "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|credential|sasl",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
+    builder = SparkSession.builder.master(master).appName(app)
     for key, value in (base | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
