@@ -1,0 +1,272 @@
+"""What a Kafka cluster has to read: the driver's view, by the administration client alone."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec, TimestampSpec
+
+from frazil.core.errors import FrazilError, InvalidConfig, NotFound, Unavailable
+from frazil.core.stamp import Position
+from frazil.stream.config.model import KafkaSource, Start
+from frazil.stream.kafka.settings import addresses, admin_settings, kafka_error, logger
+
+#: By topic, one offset for each partition.
+Offsets: TypeAlias = Mapping[str, tuple[int, ...]]
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_FATAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)  # noqa: SLF001
+_POLL_SECONDS = 0.05
+_SIMILAR = 5
+
+
+@dataclass(frozen=True)
+class Topic:
+    name: str
+    #: A topic that was deleted and made again has another one.
+    id: str
+    partitions: int
+
+
+@dataclass(frozen=True)
+class LogView:
+    """The log at one moment."""
+
+    source: str
+    topics: Mapping[str, Topic]
+    #: Asked for by name, and not there.
+    missing: tuple[str, ...]
+    beginnings: Offsets
+    #: Last stable offsets: what lies below them is decided, committed or aborted.
+    ends: Offsets
+
+
+class KafkaLog:
+    """The topics of a source and how far they go.
+
+    A look takes two round trips. Nothing of it is kept but the list of all topics, for a pattern.
+    """
+
+    def __init__(
+        self, source: KafkaSource, *, timeout_seconds: float = 10.0, pattern_seconds: float = 5.0
+    ) -> None:
+        """`pattern_seconds`: a new topic that matches the pattern is noticed within this time."""
+        self._source = source
+        self._timeout = timeout_seconds
+        self._pattern_seconds = pattern_seconds
+        self._listed: tuple[float, tuple[str, ...]] | None = None
+        self._fault: KafkaError | None = None
+        settings = {**admin_settings(source.settings), "error_cb": self._note}
+        try:
+            self._admin = AdminClient(settings, logger=logger)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise InvalidConfig(f"the settings of the Kafka source: {_reason(error)}") from None
+
+    def identity(self) -> str:
+        """`kafka:<cluster id>`"""
+        return f"kafka:{self._wait('ask for the cluster id', self._cluster()).cluster_id}"
+
+    def topics(self) -> dict[str, Topic]:
+        """Those selected by names or by the pattern; NotFound for a name that there is no topic of."""
+        topics, missing = self._describe(self._selected())
+        self.require(missing)
+        return topics
+
+    def beginnings(self, topics: Mapping[str, Topic]) -> dict[str, tuple[int, ...]]:
+        return self._offsets(topics, self._ask(topics, _EARLIEST))
+
+    def ends(self, topics: Mapping[str, Topic]) -> dict[str, tuple[int, ...]]:
+        """Last stable offsets."""
+        return self._offsets(topics, self._ask(topics, _LATEST))
+
+    def look(self) -> LogView:
+        """All of it."""
+        cluster = self._cluster()
+        topics, missing = self._describe(self._selected())
+        source = f"kafka:{self._wait('ask for the cluster id', cluster).cluster_id}"
+        first, last = self._ask(topics, _EARLIEST), self._ask(topics, _LATEST)
+        return LogView(source, topics, missing, self._offsets(topics, first), self._offsets(topics, last))
+
+    def start(self, start: Start) -> dict[str, Position]:
+        """Where a pipeline that never ran begins.
+
+        `latest` is the last stable offset, a time the first record at or after it, or the end where there is
+        none. Of given offsets, topics and partitions that are not named begin at their earliest record.
+        """
+        view = self.look()
+        self.require(view.missing)
+        offsets = self._at(start.at, view)
+        return {name: Position(id=topic.id, next=offsets[name]) for name, topic in view.topics.items()}
+
+    def require(self, missing: Iterable[str]) -> None:
+        """NotFound if there are any, with names that look like them."""
+        missing = sorted(missing)
+        if not missing:
+            return
+        there = self._all_topics()
+        similar = sorted({near for name in missing for near in difflib.get_close_matches(name, there)})
+        hint = f"similar: {', '.join(similar[:_SIMILAR])}" if similar else f"it has {len(there)} topics"
+        names = ", ".join(missing)
+        raise NotFound(
+            f"no topic {names} on the Kafka cluster at {addresses(self._source.settings)} ({hint}); "
+            "correct the name, create it, or let this user describe it"
+        )
+
+    def _at(self, at: object, view: LogView) -> Offsets:
+        if at == "earliest":
+            return view.beginnings
+        if at == "latest":
+            return view.ends
+        if isinstance(at, datetime):
+            millis = max(0, math.ceil(at.timestamp() * 1000))
+            found = self._offsets(view.topics, self._ask(view.topics, TimestampSpec(millis)))
+            return {name: _bounded(found[name], view.ends[name]) for name in view.topics}
+        if isinstance(at, Mapping):
+            return _given(at, view)
+        raise InvalidConfig(f"cannot start at {at!r}: use earliest, latest, a time, or offsets by topic")
+
+    def _selected(self) -> tuple[str, ...]:
+        if self._source.pattern is None:
+            return self._source.topics
+        now = time.monotonic()
+        if self._listed is None or now - self._listed[0] >= self._pattern_seconds:
+            pattern = re.compile(self._source.pattern)
+            names = (name for name in self._all_topics() if pattern.fullmatch(name))
+            self._listed = now, tuple(names)
+        return self._listed[1]
+
+    def _all_topics(self) -> list[str]:
+        # Waits for a connection: `list_topics` would go on waiting where the user is refused.
+        self._wait("list the topics", self._cluster())
+        try:
+            listed = self._admin.list_topics(timeout=self._timeout)
+        except KafkaException as error:
+            raise self._translated("list the topics", error) from None
+        return sorted(name for name in listed.topics if not name.startswith("__"))
+
+    def _cluster(self) -> Future[Any]:
+        return self._admin.describe_cluster(request_timeout=self._timeout)
+
+    def _describe(self, names: tuple[str, ...]) -> tuple[dict[str, Topic], tuple[str, ...]]:
+        """Topics by name in order, and the names of which there is none."""
+        if not names:
+            return {}, ()
+        asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout)
+        topics, missing = {}, []
+        for name in sorted(asked):
+            try:
+                found = self._wait(f"describe the topic {name}", asked[name])
+            except _UnknownTopic:
+                missing.append(name)
+                continue
+            if not (found.is_internal and self._source.pattern is not None):
+                topics[name] = Topic(name, str(found.topic_id), len(found.partitions))
+        # One that a pattern found a moment ago and that is gone was not asked for.
+        return topics, () if self._source.pattern is not None else tuple(missing)
+
+    def _ask(self, topics: Mapping[str, Topic], spec: OffsetSpec) -> dict[tuple[str, int], Future[Any]]:
+        wanted = {
+            TopicPartition(topic.name, partition): spec
+            for topic in topics.values()
+            for partition in range(topic.partitions)
+        }
+        if not wanted:
+            return {}
+        asked = self._admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout
+        )
+        return {(found.topic, found.partition): future for found, future in asked.items()}
+
+    def _offsets(
+        self, topics: Mapping[str, Topic], asked: Mapping[tuple[str, int], Future[Any]]
+    ) -> dict[str, tuple[int, ...]]:
+        return {
+            topic.name: tuple(
+                self._wait(
+                    f"ask for offsets of {topic.name}-{partition}", asked[topic.name, partition]
+                ).offset
+                for partition in range(topic.partitions)
+            )
+            for topic in topics.values()
+        }
+
+    def _wait(self, tried: str, future: Future[Any]) -> Any:
+        """The result; log lines and errors of the connection are served meanwhile."""
+        while True:
+            try:
+                found = future.result(_POLL_SECONDS)
+            except TimeoutError:
+                self._admin.poll(0)
+                fault = self._fault
+                # It would go on trying to log in until the time is over.
+                if fault is not None and fault.code() in _FATAL:
+                    self._fault = None
+                    raise kafka_error(fault, f"could not {tried}", self._source.settings) from None
+            except KafkaException as error:
+                raise self._translated(tried, error) from None
+            else:
+                self._admin.poll(0)
+                self._fault = None
+                return found
+
+    def _translated(self, tried: str, error: KafkaException) -> FrazilError:
+        self._admin.poll(0)
+        told: KafkaError = error.args[0]
+        if told.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return _UnknownTopic(f"could not {tried}: {told.str()}")
+        # What the connection said is nearer to the cause than "timed out".
+        cause = self._fault if told.code() < 0 and self._fault is not None else told
+        self._fault = None
+        return kafka_error(cause, f"could not {tried}", self._source.settings)
+
+    def _note(self, error: KafkaError) -> None:
+        known = self._fault is not None and self._fault.code() in _FATAL
+        if not known and error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self._fault = error
+
+
+class _UnknownTopic(Unavailable):
+    """To a question that came after the topic was seen, a reason to ask again."""
+
+
+def _bounded(found: tuple[int, ...], ends: tuple[int, ...]) -> tuple[int, ...]:
+    """Kafka answers -1 where no record is that young."""
+    return tuple(end if offset < 0 else min(offset, end) for offset, end in zip(found, ends, strict=True))
+
+
+def _given(at: Mapping[str, tuple[int, ...]], view: LogView) -> Offsets:
+    for name, offsets in at.items():
+        if name not in view.topics:
+            known = ", ".join(view.topics) or "none"
+            raise InvalidConfig(f"offsets are given for {name}, which this source does not read ({known})")
+        first, last = view.beginnings[name], view.ends[name]
+        if len(offsets) > len(first):
+            raise InvalidConfig(
+                f"{len(offsets)} offsets are given for {name}: it has {len(first)} partitions"
+            )
+        for partition, offset in enumerate(offsets):
+            if not first[partition] <= offset <= last[partition]:
+                raise InvalidConfig(
+                    f"offset {offset} of {name}-{partition} is not in the log, which goes from "
+                    f"{first[partition]} to {last[partition]}"
+                )
+    return {
+        name: tuple(at.get(name, ())) + first[len(at.get(name, ())) :]
+        for name, first in view.beginnings.items()
+    }
+
+
+def _reason(error: Exception) -> str:
+    cause = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)
