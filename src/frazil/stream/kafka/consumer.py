@@ -1,0 +1,242 @@
+"""What a reader needs of librdkafka, and the way to it through Kafka's Python client."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from frazil.core.errors import InvalidConfig
+from frazil.stream.source import RawBatch, Slice
+
+#: A slice that was read to its end: the topic and the partition.
+Ended = tuple[str, int]
+
+_log = logging.getLogger(__name__)
+_MESSAGES = 10_000
+_SECONDS = 0.2
+
+#: Good defaults, which a user may change.
+_DEFAULTS = {
+    "client.id": "frazil",
+    # What is read ahead; the limits are those of one reader, however many partitions it reads.
+    "queued.max.messages.kbytes": "49152",
+    "fetch.message.max.bytes": "8388608",
+    # The log already holds what a slice asks for: an answer that waits for more only costs freshness.
+    "fetch.wait.max.ms": "20",
+    "fetch.queue.backoff.ms": "10",
+    "fetch.error.backoff.ms": "100",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "2000",
+    # A round is planned on topics that were just seen.
+    "topic.metadata.propagation.max.ms": "5000",
+    "socket.keepalive.enable": "true",
+    # Errors come as events; its log would complain about every restart of a broker on stderr.
+    "log_level": "0",
+}
+#: What the promise rests on: not for the user to change.
+_OURS = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "allow.auto.create.topics": "false",
+}
+#: Only for the Python client, which insists on one. It is never joined, and nothing is committed to it.
+_GROUP = {"group.id": "frazil-unused"}
+
+
+def consumer_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The user's settings, with our defaults and what a reader insists on."""
+    merged = {**_DEFAULTS, **settings, **_OURS}
+    merged.pop("group.id", None)
+    return merged
+
+
+class Code(IntEnum):
+    """The error codes of librdkafka (below zero) and of Kafka that mean something here."""
+
+    FATAL = -150
+    AUTHENTICATION = -169
+    UNKNOWN_TOPIC = -188
+    PARTITION_EOF = -191
+    UNKNOWN_PARTITION = -190
+    BAD_COMPRESSION = -198
+    BAD_MESSAGE = -199
+    AUTO_OFFSET_RESET = -140
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    SASL_AUTHENTICATION_FAILED = 58
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An error as librdkafka reports it; `topic` is None when it is not about a partition."""
+
+    code: int
+    text: str
+    topic: str | None = None
+    partition: int = -1
+
+
+Event = RawBatch | Fault | Ended
+
+
+class Fetcher(Protocol):
+    """Reads one slice of each of several partitions at once."""
+
+    def assign(self, slices: Sequence[Slice]) -> None:
+        """Start reading; at most one slice of a partition."""
+
+    def poll(self, seconds: float) -> Sequence[Event]:
+        """What happened; waits if nothing did. The last batch of a slice comes before its end.
+
+        A slice ends by position: with the record at its last offset, or when a record or the end of the log
+        turns up at or beyond the slice's end, for there may be no record at its last offset.
+        """
+
+    def unassign(self) -> None:
+        """Stop reading, and forget what was read ahead."""
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+
+
+@dataclass
+class _Part:
+    """What was read of a slice and not handed out."""
+
+    slice: Slice
+    size: int = 0
+    values: list[bytes | None] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    keys: list[bytes | None] | None = None
+
+    def take(self) -> RawBatch:
+        keys = None if self.keys is None else pa.array(self.keys, pa.binary())
+        batch = RawBatch(
+            self.slice.topic,
+            self.slice.partition,
+            pa.array(self.values, pa.binary()),
+            pa.array(self.offsets, pa.int64()),
+            pa.array(self.timestamps, pa.int64()),
+            keys,
+        )
+        self.size, self.values, self.offsets, self.timestamps = 0, [], [], []
+        self.keys = None if self.keys is None else []
+        return batch
+
+
+class PythonFetcher:
+    """Over `confluent_kafka`: works wherever it does, at the cost of an object for every record."""
+
+    def __init__(
+        self, settings: Mapping[str, str], *, keys: bool, batch_records: int, batch_bytes: int
+    ) -> None:
+        self._keys = keys
+        self._records = batch_records
+        self._bytes = batch_bytes
+        self._size = 0
+        self._parts: dict[tuple[str, int], _Part] = {}
+        self._events: list[Event] = []
+        try:
+            self._consumer = Consumer({**settings, **_GROUP, "error_cb": self._on_error})
+        except KafkaException as error:
+            raise refused(error.args[0].str()) from None
+
+    def assign(self, slices: Sequence[Slice]) -> None:
+        self._parts = {(s.topic, s.partition): _Part(s, keys=[] if self._keys else None) for s in slices}
+        self._consumer.assign([TopicPartition(s.topic, s.partition, s.start) for s in slices])
+
+    def poll(self, seconds: float) -> Sequence[Event]:
+        deadline = time.monotonic() + seconds
+        while not self._events:
+            left = deadline - time.monotonic()
+            first = self._consumer.poll(max(0.0, min(left, _SECONDS)))
+            if first is not None:
+                self._accept(first)
+                for message in self._consumer.consume(_MESSAGES, timeout=0):
+                    self._accept(message)
+            elif left <= 0:
+                break
+        events, self._events = self._events, []
+        return events
+
+    def unassign(self) -> None:
+        self._parts = {}
+        self._events = []
+        self._size = 0
+        self._consumer.unassign()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _accept(self, message: Message) -> None:
+        topic, partition = message.topic(), message.partition()
+        part = None if topic is None or partition is None else self._parts.get((topic, partition))
+        error = message.error()
+        offset = message.offset()
+        if error is not None and error.code() != Code.PARTITION_EOF:
+            self._events.append(
+                Fault(error.code(), error.str(), topic, -1 if partition is None else partition)
+            )
+        elif part is None or offset is None:
+            return  # read ahead beyond the end of a slice
+        elif offset >= part.slice.end:
+            self._end(part)
+        elif error is None:
+            self._append(part, message, offset)
+            if offset + 1 == part.slice.end:
+                self._end(part)
+
+    def _append(self, part: _Part, message: Message, offset: int) -> None:
+        value = message.value()
+        key = message.key() if self._keys else None
+        size = len(value or b"") + len(key or b"")
+        if part.values and (part.size + size > self._bytes or len(part.values) >= self._records):
+            self._flush(part)
+        part.values.append(value)
+        part.offsets.append(offset)
+        part.timestamps.append(message.timestamp()[1])
+        if part.keys is not None:
+            part.keys.append(key)
+        part.size += size
+        self._size += size
+        if self._size > self._bytes:
+            # Many partitions together hold no more than one would.
+            self._flush(max(self._parts.values(), key=lambda part: part.size))
+
+    def _flush(self, part: _Part) -> None:
+        self._size -= part.size
+        self._events.append(part.take())
+
+    def _end(self, part: _Part) -> None:
+        if part.values:
+            self._flush(part)
+        ended = (part.slice.topic, part.slice.partition)
+        del self._parts[ended]
+        self._consumer.incremental_unassign([TopicPartition(*ended)])
+        self._events.append(ended)
+
+    def _on_error(self, error: KafkaError) -> None:
+        _log.debug("%s", error.str())
+        self._events.append(Fault(error.code(), error.str()))
+
+
+def refused(reason: str) -> InvalidConfig:
+    """librdkafka does not take the settings; it names the setting, never the value of a secret."""
+    return InvalidConfig(
+        f"The Kafka client does not accept the settings of the source: {reason}. "
+        "The settings are those of librdkafka (its CONFIGURATION.md lists them)."
+    )
