@@ -32,7 +32,7 @@ def main(uri: str, warehouse: str, events: str, lifetime: float) -> None:
     )
     settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
     settings |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
-    spark = spark_session(settings, cores=3, s3a=True)
+    spark = spark_session(settings, master="local[3]", s3a=True)
     # Spark hides what is below WARN from Python's shell until the level changes.
     for level in ("ERROR", "INFO"):
         spark.sparkContext.setLogLevel(level)
