@@ -1,5 +1,6 @@
 """Pipelines as users write them."""
 
+from frazil.stream.config.load import load, loads
 from frazil.stream.config.model import (
     CatalogConfig,
     JsonFormat,
@@ -24,4 +25,6 @@ __all__ = [
     "Start",
     "TableConfig",
     "Transform",
+    "load",
+    "loads",
 ]

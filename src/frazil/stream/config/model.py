@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Schema
 from frazil.lake.files import FileOptions
+
+if TYPE_CHECKING:
+    from frazil.client import Client
 
 
 @dataclass(frozen=True)
@@ -22,11 +27,19 @@ class CatalogConfig:
     #: The catalog's name in SQL transforms.
     name: str = "lake"
 
+    def connect(self) -> Client:
+        """A client of it."""
+        from frazil.client import Client
+
+        warehouse = self.warehouse or os.environ.get("FRAZIL_WAREHOUSE") or None
+        return Client(self.uri, warehouse=warehouse, token=self.token)
+
 
 @dataclass(frozen=True)
 class SparkConfig:
     master: str = "local[*]"
-    settings: Mapping[str, str] = field(default_factory=dict)
+    #: Values may be secrets.
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,8 @@ class Transform:
     function: Callable[..., Any] | None = None
     #: What the configuration hash and messages call the function.
     reference: str | None = None
+    #: Where its module lies, when that was beside the file: workers need it on their path, too.
+    directory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,3 +120,12 @@ class Pipelines:
     catalog: CatalogConfig
     spark: SparkConfig
     pipelines: tuple[PipelineConfig, ...]
+
+    def only(self, names: Collection[str]) -> Pipelines:
+        """The same file with these pipelines alone; with no names, all."""
+        there = [pipeline.name for pipeline in self.pipelines]
+        for name in names:
+            if name not in there:
+                raise InvalidConfig(f"there is no pipeline '{name}'; there are: {', '.join(there)}")
+        kept = tuple(one for one in self.pipelines if not names or one.name in names)
+        return replace(self, pipelines=kept)

@@ -1,0 +1,86 @@
+"""`pipelines.yaml` into pipelines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from frazil.core.errors import InvalidConfig
+from frazil.stream.config import build
+from frazil.stream.config.keys import DEFAULTS, FILE, PIPELINE
+from frazil.stream.config.model import PipelineConfig, Pipelines
+from frazil.stream.config.nodes import Place, Problems, Table
+from frazil.stream.config.shapes import Found, merged
+from frazil.stream.config.yaml import parse
+
+_BROKERS = ("bootstrap.servers", "metadata.broker.list")
+
+
+def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipelines:
+    """The pipelines of a file; InvalidConfig lists all that is wrong with it, each with its line.
+
+    `${NAME}` in a value is taken from `environment`, else from that of the process.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text("utf-8-sig")
+    except OSError as error:
+        raise InvalidConfig(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidConfig(f"{file} is not UTF-8 text") from None
+    return loads(text, str(path), environment, directory=file.resolve().parent)
+
+
+def loads(
+    text: str,
+    name: str = "pipelines.yaml",
+    environment: Mapping[str, str] | None = None,
+    *,
+    directory: Path | None = None,
+) -> Pipelines:
+    """The same of text; messages call it `name`, and modules of transforms are looked for in `directory`."""
+    problems = Problems()
+    root = parse(text, name, os.environ if environment is None else environment, problems)
+    if root is None:
+        raise InvalidConfig(f"{name}: there is nothing in it; it needs 'pipelines'")
+    found = FILE.read(root, problems, "the file")
+    if not isinstance(found, Found) or not isinstance(root, Table):
+        problems.check()
+        raise AssertionError("what is no mapping is a problem")
+    kafka = build.plain_settings(found.get("kafka"))
+    pipelines = _pipelines(root, kafka, build.Builder(problems, directory))
+    problems.check()
+    return Pipelines(build.catalog(found.get("catalog")), build.spark(found.get("spark")), pipelines)
+
+
+def _pipelines(root: Table, kafka: Mapping[str, str], builder: build.Builder) -> tuple[PipelineConfig, ...]:
+    """Each with the defaults under it; what was found wrong before is not told again."""
+    problems = builder.problems
+    _, listed = root.entries.get("pipelines", (root.place, root))
+    _, defaults = root.entries.get("defaults", (root.place, Table({}, root.place)))
+    if not isinstance(listed, Table):
+        return ()
+    if not listed.entries:
+        problems.add(listed.place, "pipelines: there is none")
+    made = []
+    for name, (place, node) in listed.entries.items():
+        where = f"pipeline '{name}'"
+        whole = merged(DEFAULTS, defaults, node)
+        if isinstance(whole, Table):
+            # What is missing is missed where the name stands.
+            whole = Table(whole.entries, place)
+        found = PIPELINE.read(whole, problems, where)
+        if isinstance(found, Found):
+            made.append(builder.pipeline(name, found, kafka))
+            check_brokers(made[-1], found.place_of("source"), problems)
+    return tuple(made)
+
+
+def check_brokers(pipeline: PipelineConfig, place: Place, problems: Problems) -> None:
+    if not any(pipeline.source.settings.get(name) for name in _BROKERS):
+        problems.add(
+            place,
+            f"pipeline '{pipeline.name}' has no brokers: write 'bootstrap.servers' under 'kafka' or under "
+            "'settings' of its source",
+        )
