@@ -6,11 +6,11 @@ import difflib
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,8 +27,21 @@ Offsets: TypeAlias = Mapping[str, tuple[int, ...]]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _FATAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)  # noqa: SLF001
+#: Leaders are being chosen or found.
+_MOVING = (
+    KafkaError._NOENT,  # noqa: SLF001
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 _POLL_SECONDS = 0.05
+_SETTLE_SECONDS = 0.1
 _SIMILAR = 5
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,10 @@ class KafkaLog:
         try:
             self._admin = AdminClient(settings, logger=logger)
         except (KafkaException, ValueError, TypeError) as error:
-            raise InvalidConfig(f"the settings of the Kafka source: {_reason(error)}") from None
+            told = _reason(error)
+            for value in filter(None, source.settings.values()):
+                told = told.replace(f'"{value}"', "what was given")
+            raise InvalidConfig(f"the settings of the Kafka source: {told}") from None
 
     def identity(self) -> str:
         """`kafka:<cluster id>`"""
@@ -84,19 +100,15 @@ class KafkaLog:
         return topics
 
     def beginnings(self, topics: Mapping[str, Topic]) -> dict[str, tuple[int, ...]]:
-        return self._offsets(topics, self._ask(topics, _EARLIEST))
+        return self._settled(lambda: self._offsets(topics, self._ask(topics, _EARLIEST)))
 
     def ends(self, topics: Mapping[str, Topic]) -> dict[str, tuple[int, ...]]:
         """Last stable offsets."""
-        return self._offsets(topics, self._ask(topics, _LATEST))
+        return self._settled(lambda: self._offsets(topics, self._ask(topics, _LATEST)))
 
     def look(self) -> LogView:
         """All of it."""
-        cluster = self._cluster()
-        topics, missing = self._describe(self._selected())
-        source = f"kafka:{self._wait('ask for the cluster id', cluster).cluster_id}"
-        first, last = self._ask(topics, _EARLIEST), self._ask(topics, _LATEST)
-        return LogView(source, topics, missing, self._offsets(topics, first), self._offsets(topics, last))
+        return self._settled(self._look)
 
     def start(self, start: Start) -> dict[str, Position]:
         """Where a pipeline that never ran begins.
@@ -123,6 +135,13 @@ class KafkaLog:
             "correct the name, create it, or let this user describe it"
         )
 
+    def _look(self) -> LogView:
+        cluster = self._cluster()
+        topics, missing = self._describe(self._selected())
+        source = f"kafka:{self._wait('ask for the cluster id', cluster).cluster_id}"
+        first, last = self._ask(topics, _EARLIEST), self._ask(topics, _LATEST)
+        return LogView(source, topics, missing, self._offsets(topics, first), self._offsets(topics, last))
+
     def _at(self, at: object, view: LogView) -> Offsets:
         if at == "earliest":
             return view.beginnings
@@ -130,7 +149,8 @@ class KafkaLog:
             return view.ends
         if isinstance(at, datetime):
             millis = max(0, math.ceil(at.timestamp() * 1000))
-            found = self._offsets(view.topics, self._ask(view.topics, TimestampSpec(millis)))
+            spec = TimestampSpec(millis)
+            found = self._settled(lambda: self._offsets(view.topics, self._ask(view.topics, spec)))
             return {name: _bounded(found[name], view.ends[name]) for name in view.topics}
         if isinstance(at, Mapping):
             return _given(at, view)
@@ -201,6 +221,17 @@ class KafkaLog:
             for topic in topics.values()
         }
 
+    def _settled(self, ask: Callable[[], T]) -> T:
+        """Asks again while leaders move, as after a restart or when partitions were added."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return ask()
+            except _Unsettled:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_SETTLE_SECONDS)
+
     def _wait(self, tried: str, future: Future[Any]) -> Any:
         """The result; log lines and errors of the connection are served meanwhile."""
         while True:
@@ -225,6 +256,8 @@ class KafkaLog:
         told: KafkaError = error.args[0]
         if told.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return _UnknownTopic(f"could not {tried}: {told.str()}")
+        if told.code() in _MOVING:
+            return _Unsettled(f"could not {tried} at {addresses(self._source.settings)}: {told.str()}")
         # What the connection said is nearer to the cause than "timed out".
         cause = self._fault if told.code() < 0 and self._fault is not None else told
         self._fault = None
@@ -236,7 +269,11 @@ class KafkaLog:
             self._fault = error
 
 
-class _UnknownTopic(Unavailable):
+class _Unsettled(Unavailable):
+    """The broker answered that it cannot tell now."""
+
+
+class _UnknownTopic(_Unsettled):
     """To a question that came after the topic was seen, a reason to ask again."""
 
 

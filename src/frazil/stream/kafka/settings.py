@@ -6,6 +6,8 @@ Values may be secrets: messages name settings and addresses, never a value.
 from __future__ import annotations
 
 import logging
+import re
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +16,27 @@ from confluent_kafka import KafkaError
 
 from frazil.core.errors import FrazilError, InvalidConfig, NotAllowed, Unauthenticated, Unavailable
 
+_AGAIN_SECONDS = 30.0
+
+
+class _Repeated(logging.Filter):
+    """While a broker is away, librdkafka says so several times a second; once in a while is enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = time.monotonic()
+        line = _VARYING.sub("", record.getMessage())
+        self._said = {said: when for said, when in self._said.items() if now - when < _AGAIN_SECONDS}
+        return now == self._said.setdefault(line, now)
+
+
+_VARYING = re.compile(r"\(after .*|\[thrd:[^]]*\]")
 #: librdkafka's own lines.
 logger = logging.getLogger("frazil.kafka")
+logger.addFilter(_Repeated())
 
 #: Exactly once rests on these. Progress is in the table, so the consumer group stores nothing, and a reader
 #: that is sent past the end or before the beginning must say so instead of jumping.
@@ -26,7 +47,7 @@ OWNED: Mapping[str, str] = MappingProxyType(
         "enable.auto.commit": "false",
         "enable.auto.offset.store": "false",
         "enable.partition.eof": "true",
-        "check.crcs": "true",
+        "allow.auto.create.topics": "false",
     }
 )
 #: Of producers and group members, which frazil is not.
@@ -70,12 +91,6 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise InvalidConfig(f"`{name}` cannot be set: frazil reads with {OWNED[name]}; leave it out")
         if name in _MEANINGLESS:
             raise InvalidConfig(f"`{name}` cannot be set: it is for producers or group members; leave it out")
-
-
-def reader_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Of a consumer that is told what to read. A group id is needed by the library and used for nothing."""
-    check_settings(settings)
-    return {**_DEFAULTS, "group.id": "frazil", **settings, **OWNED}
 
 
 def admin_settings(settings: Mapping[str, str]) -> dict[str, Any]:
