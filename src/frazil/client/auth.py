@@ -62,6 +62,9 @@ class StaticToken:
             kind=error.kind,
         )
 
+    def iceberg_properties(self) -> dict[str, str]:
+        return {"rest.auth.type": "oauth2", "token": self._token, "token-refresh-enabled": "false"}
+
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
@@ -116,6 +119,18 @@ class OAuthTokens:
             f"the client {self._credentials.client_id!r}: check issuer, audience and scope",
             kind=error.kind,
         )
+
+    def iceberg_properties(self) -> dict[str, str]:
+        """Without token exchange, which most servers do not offer: an old token is replaced by a new one."""
+        given = self._credentials
+        found = {
+            "rest.auth.type": "oauth2",
+            "credential": f"{given.client_id}:{given.client_secret}",
+            "token-exchange-enabled": "false",
+            # Left out, it would be `catalog`; without a value it counts as left out (RFC 6749, 3.2).
+            "scope": given.scope or "",
+        }
+        return found | ({"oauth2-server-uri": given.token_url} if given.token_url is not None else {})
 
     @property
     def _where(self) -> str:

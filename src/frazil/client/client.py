@@ -52,6 +52,16 @@ class _Parts(Generic[M]):
         """The same server, over the same connections, with another warehouse."""
         return WarehouseClient(self.uri, self._session.at(warehouse))
 
+    def iceberg_properties(self) -> dict[str, str]:
+        """This warehouse for an Iceberg library in this process. It holds secrets: do not log or store it."""
+        session = self._session
+        found = {"uri": f"{self.uri}/catalog"}
+        if session.warehouse is not None:
+            found["warehouse"] = session.warehouse
+        if session.project is not None:
+            found["header.X-Project-Id"] = session.project
+        return found | (session.authorizer.iceberg_properties() if session.authorizer is not None else {})
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r}, warehouse={self.warehouse!r})"
 
@@ -83,7 +93,8 @@ class Client(_Parts[Sync]):
         address, retry = server_uri(uri), retry or Retry()
         authorizer = authorizer_for(token, oauth, os.environ, retry)
         self._http = httpx.Client(**_transport(address, project, timeout, verify))
-        super().__init__(address, Session(SyncRunner(self._http, authorizer), retry, authorizer, warehouse))
+        runner = SyncRunner(self._http, authorizer)
+        super().__init__(address, Session(runner, retry, authorizer, warehouse, project))
 
     def close(self) -> None:
         """Close the connections."""
@@ -116,7 +127,8 @@ class AsyncClient(_Parts[Async]):
         address, retry = server_uri(uri), retry or Retry()
         authorizer = authorizer_for(token, oauth, os.environ, retry)
         self._http = httpx.AsyncClient(**_transport(address, project, timeout, verify))
-        super().__init__(address, Session(AsyncRunner(self._http, authorizer), retry, authorizer, warehouse))
+        runner = AsyncRunner(self._http, authorizer)
+        super().__init__(address, Session(runner, retry, authorizer, warehouse, project))
 
     async def close(self) -> None:
         """Close the connections."""

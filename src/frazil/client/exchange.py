@@ -41,6 +41,9 @@ class Authorizer(Protocol):
     def explained(self, error: Unauthenticated) -> FrazilError:
         """The refusal, and what to do about it."""
 
+    def iceberg_properties(self) -> dict[str, str]:
+        """The same identity in the words of Iceberg's own REST clients."""
+
 
 @dataclass(frozen=True)
 class Retry:

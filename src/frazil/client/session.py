@@ -37,6 +37,7 @@ class Session:
     retry: Retry
     authorizer: Authorizer | None
     warehouse: str | None
+    project: str | None = None
     _config: CatalogConfig | None = field(default=None, repr=False)
 
     def at(self, warehouse: str) -> Session:

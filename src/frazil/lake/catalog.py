@@ -1,0 +1,106 @@
+"""A REST catalog as Spark's JVM sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frazil.client import Client
+from frazil.core.errors import AlreadyExists
+from frazil.core.names import show
+from frazil.core.partitioning import PartitionField, bind
+from frazil.core.schema import Schema
+from frazil.lake.java import java_errors
+from frazil.lake.table import LakeTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "type": "rest",
+    "header.X-Iceberg-Access-Delegation": "vended-credentials",
+    # Reports would be sent for what is staged, before it is known to land.
+    "rest-metrics-reporting-enabled": "false",
+    # The least there is: whoever waits for a commit wants to say so, and to be stopped.
+    "rest.client.max-retries": "1",
+    "rest.client.connection-timeout-ms": "10000",
+    "rest.client.socket-timeout-ms": "60000",
+}
+
+
+class Lake:
+    """Tables of the client's warehouse.
+
+    The JVM's catalog is made from the client's address and proof of identity, not from Spark's settings: the
+    Spark UI, event logs and plans show those.
+    """
+
+    def __init__(
+        self, spark: SparkSession, client: Client, *, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.spark = spark
+        self.client = client
+        context = spark.sparkContext
+        jvm: Any = context._jvm  # noqa: SLF001
+        self._gateway: Any = context._gateway  # noqa: SLF001
+        wanted = {**_SETTINGS, **client.iceberg_properties(), **(settings or {})}
+        with java_errors(f"connecting Spark to the catalog at {client.uri}"):
+            self.iceberg = jvm.org.apache.iceberg
+            self.json = self.iceberg.util.JsonUtil.mapper()
+            properties = jvm.java.util.HashMap()
+            for key, value in wanted.items():
+                properties.put(key, value)
+            hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001
+            self._catalog = self.iceberg.CatalogUtil.buildIcebergCatalog("frazil", properties, hadoop)
+
+    def load(self, namespace: tuple[str, ...], name: str) -> LakeTable:
+        """The table as it is now; NoSuchTable."""
+        with java_errors(f"loading the table {show(namespace, name)}"):
+            loaded = self._catalog.loadTable(self._identifier(namespace, name))
+            return LakeTable(self, namespace, name, loaded)
+
+    def create(
+        self,
+        namespace: tuple[str, ...],
+        name: str,
+        schema: Schema,
+        partitioning: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+    ) -> LakeTable:
+        """Make a table, and its namespace if there is none; AlreadyExists."""
+        numbered = schema.with_fresh_ids()
+        spec = bind(partitioning, numbered)
+        with suppress(AlreadyExists):
+            if not self.client.namespaces.exists(namespace):
+                self.client.namespaces.create(namespace, parents=True)
+        with java_errors(f"creating the table {show(namespace, name)}"):
+            ice = self.iceberg
+            columns = ice.SchemaParser.fromJson(_text(numbered.to_json()))
+            layout = ice.PartitionSpecParser.fromJson(columns, _text(spec.to_json()))
+            builder = self._catalog.buildTable(self._identifier(namespace, name), columns)
+            builder = builder.withPartitionSpec(layout)
+            for key, value in {**(properties or {}), "format-version": str(format_version)}.items():
+                builder = builder.withProperty(key, value)
+            return LakeTable(self, namespace, name, builder.create())
+
+    def close(self) -> None:
+        """Close the JVM's connections."""
+        with java_errors("closing the catalog"):
+            self._catalog.close()
+
+    def __repr__(self) -> str:
+        return f"Lake({self.client!r})"
+
+    def _identifier(self, namespace: tuple[str, ...], name: str) -> Any:
+        levels = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(namespace))
+        for number, level in enumerate(namespace):
+            levels[number] = level
+        return self.iceberg.catalog.TableIdentifier.of(self.iceberg.catalog.Namespace.of(levels), name)
+
+
+def _text(document: object) -> str:
+    return msgspec.json.encode(document).decode()

@@ -1,0 +1,128 @@
+"""One commit of a pipeline: files, stamp, tag and property, built on a base, sent if main is still there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from frazil.core.errors import FrazilError
+from frazil.core.stamp import Mirror, Stamp, stamp_key, stamp_tag
+from frazil.lake.files import DataFile, Metrics
+from frazil.lake.java import as_commit, java_errors
+from frazil.lake.table import LakeTable
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Attempt:
+    """A commit whose manifests are written and which nobody sees yet."""
+
+    table: LakeTable
+    #: Main's snapshot that it is built on, and asserts.
+    base: int | None
+    snapshot_id: int
+    start: Any = field(repr=False)
+    updated: Any = field(repr=False)
+    #: A request of it went without an answer, so it may land at any time while main is its base.
+    doubtful: bool = False
+
+    def send(self) -> None:
+        """Ask the catalog for it, once. CommitFailed: refused; CommitStateUnknown: it may have landed.
+
+        Not by Iceberg's `commitTransaction`, which on a conflict tries again on whatever main is then.
+        """
+        try:
+            with java_errors(f"committing to the table {self.table}"):
+                self.table.operations.commit(self.start, self.updated)
+        except FrazilError as error:
+            raise as_commit(error) from None
+
+    def clean(self) -> None:
+        """Remove its manifests, if it cannot land any more. Data files stay: the next attempt takes them."""
+        if self.doubtful:
+            return
+        with suppress(FrazilError), java_errors("removing the manifests of a refused commit"):
+            io = self.table.operations.io()
+            snapshot = self.updated.snapshot(self.snapshot_id)
+            for manifest in snapshot.allManifests(io):
+                if manifest.snapshotId() == self.snapshot_id:
+                    io.deleteFile(manifest.path())
+            io.deleteFile(snapshot.manifestListLocation())
+
+
+def stage(table: LakeTable, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
+    """Write the manifests of a commit on the table's head, as it was last loaded."""
+    with java_errors(f"preparing a commit to the table {table}"):
+        transaction = table.java.newTransaction()
+        append = transaction.newAppend()
+        for file in _parsed(table, files):
+            append.appendFile(file)
+        append.set(stamp_key(stamp.pipeline), stamp.encode())
+        append.commit()
+        snapshot_id = int(transaction.currentMetadata().currentSnapshot().snapshotId())
+        _move_tag(table, transaction, stamp.pipeline, snapshot_id)
+        mirror = Mirror(snapshot_id, stamp).encode()
+        transaction.updateProperties().set(stamp_key(stamp.pipeline), mirror).commit()
+        return Attempt(
+            table, table.head, snapshot_id, transaction.startMetadata(), transaction.currentMetadata()
+        )
+
+
+def _move_tag(table: LakeTable, transaction: Any, pipeline: str, snapshot_id: int) -> None:
+    name, change = stamp_tag(pipeline), transaction.manageSnapshots()
+    if table.ref(name) is None:
+        change.createTag(name, snapshot_id).commit()
+    else:
+        change.replaceTag(name, snapshot_id).commit()
+
+
+def _parsed(table: LakeTable, files: Sequence[DataFile]) -> list[Any]:
+    """Java's data files: one text for all, not one call for each metric."""
+    if not files:
+        return []
+    rows = table.lake.json.readTree(msgspec.json.encode([content_json(file) for file in files]).decode())
+    parser, specs = table.lake.iceberg.ContentFileParser, table.metadata.specsById()
+    return [parser.fromJson(rows.get(number), specs) for number in range(len(files))]
+
+
+def content_json(file: DataFile) -> dict[str, Any]:
+    """A data file as the REST spec writes it."""
+    document: dict[str, Any] = {
+        "spec-id": file.spec_id,
+        "content": "data",
+        "file-path": file.path,
+        "file-format": "parquet",
+        "partition": {str(key): value for key, value in file.partition.items() if value is not None},
+        "file-size-in-bytes": file.size,
+        "record-count": file.records,
+        **_metrics_json(file.metrics),
+    }
+    if file.split_offsets:
+        document["split-offsets"] = file.split_offsets
+    return document
+
+
+def _metrics_json(metrics: Metrics) -> dict[str, Any]:
+    counts = {
+        "column-sizes": metrics.column_sizes,
+        "value-counts": metrics.value_counts,
+        "null-value-counts": metrics.null_value_counts,
+        "nan-value-counts": metrics.nan_value_counts,
+    }
+    bounds = {"lower-bounds": metrics.lower_bounds, "upper-bounds": metrics.upper_bounds}
+    found: dict[str, Any] = {
+        name: {"keys": list(values), "values": list(values.values())}
+        for name, values in counts.items()
+        if values
+    }
+    return found | {
+        name: {"keys": list(values), "values": [value.hex().upper() for value in values.values()]}
+        for name, values in bounds.items()
+        if values
+    }

@@ -1,0 +1,151 @@
+"""Bring one commit into a table, through conflicts and lost answers, so that it lands once or not at all."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, HistoryChanged, Outcome
+from frazil.core.failpoints import reach
+from frazil.core.stamp import Stamp, stamp_key
+from frazil.lake.authority import History, ancestry, mirrored
+from frazil.lake.commit import Attempt, stage
+from frazil.lake.files import DataFile
+from frazil.lake.table import LakeTable
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to go on. A catalog that does not answer is waited for until `stop` is set."""
+
+    #: Refusals because somebody else committed first.
+    conflicts: int = 50
+    first_wait: float = 0.1
+    longest_wait: float = 10.0
+    stop: threading.Event = field(default_factory=threading.Event)
+    #: Told why a commit does not get on.
+    waiting: Callable[[str], None] = _LOG.warning
+
+    def pause(self, number: int, longest: float | None = None) -> None:
+        """Wait before try `number`, counted from 0, with jitter: rivals must not meet again and again."""
+        wait = min(self.first_wait * 2.0 ** min(number, 20), longest or self.longest_wait)
+        self.stop.wait(wait * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def until_answered(self, ask: Callable[[], T]) -> T:
+        """What `ask` returns, once the catalog answers. A refusal that will not pass is raised."""
+        number = 0
+        while True:
+            try:
+                return ask()
+            except FrazilError as error:
+                if error.outcome is Outcome.FATAL or self.stop.is_set():
+                    raise
+                self.waiting(f"{error.message}; asking again")
+            self.pause(number)
+            number += 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What shall be committed."""
+
+    stamp: Stamp
+    files: Sequence[DataFile] = ()
+
+
+@dataclass
+class Delivery:
+    """One commit on its way, known by its token in whatever attempt it lands."""
+
+    table: LakeTable
+    pipeline: str
+    token: str
+    #: Checks the table as it was just loaded and says what to commit on it.
+    prepare: Callable[[], Wanted]
+    patience: Patience
+    #: `claim` or `commit`: for the crash tests.
+    step: str
+    #: Not known to have landed nor to be out of the world: its files must stay.
+    unsettled: bool = False
+
+    def run(self) -> Stamp:
+        """Commit. CommitStateUnknown only if it was told to stop while waiting for the catalog."""
+        doubt = False
+        self.patience.until_answered(self.table.refresh)
+        for conflict in range(self.patience.conflicts):
+            if conflict > 1:
+                self.patience.pause(conflict, longest=1.0)
+                self.patience.until_answered(self.table.refresh)
+            wanted = self.prepare()
+            attempt = stage(self.table, wanted.stamp, wanted.files)
+            landed = self._send(attempt)
+            doubt = doubt or attempt.doubtful
+            self.unsettled = landed is None and doubt
+            if landed is not None:
+                return landed
+            attempt.clean()
+        raise CommitFailed(
+            f"the table {self.table} was changed by others at each of {self.patience.conflicts} tries to "
+            "commit; nothing was written. Try again, or make the other writers commit less often"
+        )
+
+    def _send(self, attempt: Attempt) -> Stamp | None:
+        """The stamp that landed, None if the attempt never will."""
+        number = 0
+        while True:
+            self.unsettled = True
+            reach(f"{self.step}.before")
+            try:
+                attempt.send()
+                reach(f"{self.step}.after")
+                self.table.reread()
+                return self._found() or self._found_later()
+            except CommitFailed:
+                return self._found_later()
+            except CommitStateUnknown as error:
+                attempt.doubtful = True
+                self.patience.waiting(f"no answer to a commit, looking whether it landed: {error.message}")
+            landed = self._found_later()
+            if landed is not None or self.table.head != attempt.base:
+                return landed
+            # On the same base: should the lost request arrive after all, one of the two is refused.
+            if self.patience.stop.is_set():
+                raise CommitStateUnknown(
+                    f"stopped while a commit to the table {self.table} had no answer; it may still land. "
+                    "Nothing is lost: the next run finds out"
+                )
+            self.patience.pause(number)
+            number += 1
+
+    def _found_later(self) -> Stamp | None:
+        self.patience.until_answered(self.table.refresh)
+        return self._found()
+
+    def _found(self) -> Stamp | None:
+        return landed(self.table, self.pipeline, self.token)
+
+
+def landed(history: History, pipeline: str, token: str) -> Stamp | None:
+    """The stamp with that token, if it is in main. HistoryChanged: it was, and is not any more."""
+    key, last = stamp_key(pipeline), None
+    for view in ancestry(history):
+        # Not decoded: the stamps below may be many.
+        if token in view.summary.get(key, ""):
+            return Stamp.decode(view.summary[key])
+        last = view
+    mirror = mirrored(history, pipeline)
+    if mirror is None or mirror.stamp.token != token:
+        return None
+    if last is not None and last.parent_id is not None and history.snapshot(mirror.snapshot_id) is None:
+        return mirror.stamp
+    raise HistoryChanged(
+        f"the commit of pipeline {pipeline} landed as snapshot {mirror.snapshot_id}, and then the table was "
+        "rolled back. Start the pipeline again to go on from where the table is now"
+    )

@@ -1,0 +1,161 @@
+"""A table in Spark's JVM, read from Python with few calls: each costs about as much as a small query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frazil.core.errors import HistoryChanged, ServiceError
+from frazil.core.names import show
+from frazil.core.partitioning import PartitionSpec
+from frazil.core.schema import Schema
+from frazil.core.stamp import stamp_key
+from frazil.lake.authority import SnapshotView, ancestry
+from frazil.lake.files import FileOptions, WriteTarget
+from frazil.lake.java import java_errors
+from frazil.lake.storage import FileStorage
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
+
+#: Snapshots whose stamps are kept in memory; a long run sees one more with every commit.
+_KEPT = 1000
+_STAMPS = stamp_key("")
+
+
+class LakeTable:
+    """One table. What it tells is of the moment of the last `refresh` or commit."""
+
+    def __init__(self, lake: Lake, namespace: tuple[str, ...], name: str, loaded: Any) -> None:
+        self.lake = lake
+        self.namespace = namespace
+        self.name = name
+        #: The Java table, for what is not offered here.
+        self.java = loaded
+        self.operations = loaded.operations()
+        self._snapshots: dict[int, SnapshotView] = {}
+        self._schemas: dict[int, Schema] = {}
+        self._specs: dict[int, PartitionSpec] = {}
+        self._location = ""
+        self._read(self.operations.current())
+
+    def refresh(self) -> None:
+        """Ask the catalog for the newest state. HistoryChanged: another table has the name now."""
+        try:
+            with java_errors(f"loading the table {self}"):
+                found = self.operations.refresh()
+        except ServiceError:
+            # Iceberg refuses to load another table into this one, with an error that has no class of its own.
+            if self.lake.load(self.namespace, self.name).uuid != self.uuid:
+                raise HistoryChanged(
+                    f"the table {self} was dropped and made again (its id was {self.uuid}): nothing more is "
+                    "written to it. Start the pipeline again to begin with the new table"
+                ) from None
+            raise
+        self._read(found)
+
+    def reread(self) -> None:
+        """Take over what the last commit answered."""
+        with java_errors(f"reading the table {self}"):
+            self._read(self.operations.current())
+
+    def _read(self, metadata: Any) -> None:
+        location = metadata.metadataFileLocation()
+        if location is not None and location == self._location:
+            return
+        with java_errors(f"reading the table {self}"):
+            self.metadata = metadata
+            self._location = location
+            self.uuid = str(metadata.uuid())
+            current = metadata.currentSnapshot()
+            #: The snapshot that main points at.
+            self.head: int | None = None if current is None else int(current.snapshotId())
+            self.location = str(metadata.location()).rstrip("/")
+            self.properties: Mapping[str, str] = self._json(metadata.properties())
+            self.schema = self._schema(int(metadata.currentSchemaId()))
+            self.spec = self._spec(int(metadata.defaultSpecId()))
+
+    @property
+    def data_location(self) -> str:
+        """Where data files go."""
+        return self.properties.get("write.data.path", f"{self.location}/data").rstrip("/")
+
+    def snapshot(self, snapshot_id: int) -> SnapshotView | None:
+        """One snapshot, None if it expired."""
+        with java_errors(f"reading the table {self}"):
+            found = self.metadata.snapshot(snapshot_id)
+            if found is None:
+                return None
+            if snapshot_id not in self._snapshots:
+                if len(self._snapshots) >= _KEPT:
+                    self._snapshots.clear()
+                self._snapshots[snapshot_id] = self._view(snapshot_id, found)
+            return self._snapshots[snapshot_id]
+
+    def snapshots(self) -> Iterator[SnapshotView]:
+        """All that the table still has, on whatever branch."""
+        with java_errors(f"reading the table {self}"):
+            identifiers = [int(found.snapshotId()) for found in self.metadata.snapshots()]
+        for identifier in identifiers:
+            view = self.snapshot(identifier)
+            assert view is not None, "it was just listed"
+            yield view
+
+    def ancestry(self) -> Iterator[SnapshotView]:
+        """Main's snapshots, newest first, down to the first one or to where they expired."""
+        return ancestry(self)
+
+    def property(self, key: str) -> str | None:
+        """A table property."""
+        return self.properties.get(key)
+
+    def ref(self, name: str) -> int | None:
+        """The snapshot that a branch or tag points at."""
+        with java_errors(f"reading the table {self}"):
+            found = self.metadata.ref(name)
+            return None if found is None else int(found.snapshotId())
+
+    def spec_ids(self) -> set[int]:
+        """Specs that files of this table may have."""
+        with java_errors(f"reading the table {self}"):
+            return {int(spec.specId()) for spec in self.metadata.specs()}
+
+    def write_target(self, options: FileOptions | None = None) -> WriteTarget:
+        """What a task must know to write files of this table."""
+        return WriteTarget(self.data_location, self.schema, self.spec, options or FileOptions())
+
+    def storage(self) -> FileStorage:
+        """The place of its data files, with new keys from the catalog where it needs any."""
+        place = self.data_location
+        if "://" not in place or place.startswith("file:"):
+            return FileStorage.of(place, None)
+        keys = self.lake.client.tables.credentials(self.namespace, self.name, location=place)
+        return FileStorage.of(place, keys)
+
+    def __str__(self) -> str:
+        return show(self.namespace, self.name)
+
+    def __repr__(self) -> str:
+        return f"LakeTable({str(self)!r})"
+
+    def _json(self, value: Any) -> Any:
+        """A Java map in one call, not one for each entry."""
+        return msgspec.json.decode(self.lake.json.writeValueAsString(value))
+
+    def _view(self, snapshot_id: int, found: Any) -> SnapshotView:
+        parent = found.parentId()
+        summary = {k: v for k, v in self._json(found.summary()).items() if k.startswith(_STAMPS)}
+        return SnapshotView(snapshot_id, None if parent is None else int(parent), summary)
+
+    def _schema(self, schema_id: int) -> Schema:
+        if schema_id not in self._schemas:
+            text = self.lake.iceberg.SchemaParser.toJson(self.metadata.schema())
+            self._schemas[schema_id] = Schema.from_json(msgspec.json.decode(text))
+        return self._schemas[schema_id]
+
+    def _spec(self, spec_id: int) -> PartitionSpec:
+        # By both ids: its columns go by the names of the schema.
+        text = self.lake.iceberg.PartitionSpecParser.toJson(self.metadata.spec())
+        return PartitionSpec.from_json(msgspec.json.decode(text), self.schema)

@@ -1,0 +1,208 @@
+"""The writer of a pipeline: it claims an epoch on a table and commits rounds until another takes over."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from frazil.core.errors import HistoryChanged, Superseded, Unsupported
+from frazil.core.schema import Schema
+from frazil.core.stamp import Position, Stamp, check_pipeline_name
+from frazil.lake.authority import find_stamp, highest_epoch, mirrored
+from frazil.lake.catalog import Lake
+from frazil.lake.delivery import Delivery, Patience, Wanted
+from frazil.lake.files import DataFile
+from frazil.lake.table import LakeTable
+
+
+@dataclass(frozen=True)
+class RoundTicket:
+    """Leave to write the files of one round."""
+
+    epoch: int
+    round: int
+    token: str
+    #: What the names of its files begin with, scheme and directory included; `-{task}-…` comes behind.
+    prefix: str
+    #: The columns that its files are written for.
+    schema: Schema
+
+
+class PipelineWriter:
+    """One epoch of one pipeline on one table. For one thread at a time.
+
+    A process that dies at any moment loses nothing: the next claim finds in the table what landed.
+    """
+
+    def __init__(self, table: LakeTable, stamp: Stamp, patience: Patience) -> None:
+        self.table = table
+        #: The newest one: where the next round goes on.
+        self.stamp = stamp
+        self.patience = patience
+        self._unsettled: set[str] = set()
+
+    @classmethod
+    def claim(
+        cls,
+        lake: Lake,
+        table: LakeTable,
+        pipeline: str,
+        first: Callable[[], tuple[str, dict[str, Position]]],
+        config: str,
+        patience: Patience | None = None,
+    ) -> PipelineWriter:
+        """Take over the pipeline: from now on other writers of it stop at their next commit.
+
+        `first` gives source and positions if the pipeline never wrote to the table. HistoryChanged: what it
+        wrote is not in the table any more, and somebody must say where to go on.
+        """
+        begun: list[tuple[str, dict[str, Position]]] = []
+
+        def go_on() -> Stamp:
+            found = find_stamp(table, pipeline)
+            if found is not None:
+                return found
+            if not begun:
+                begun.append(first())
+            source, positions = begun[0]
+            return Stamp(pipeline=pipeline, epoch=0, round=0, token="", source=source, positions=positions)
+
+        return cls._claimed(lake, table, pipeline, go_on, config, patience)
+
+    @classmethod
+    def reset(
+        cls,
+        lake: Lake,
+        table: LakeTable,
+        pipeline: str,
+        source: str,
+        positions: Mapping[str, Position],
+        config: str,
+        patience: Patience | None = None,
+    ) -> PipelineWriter:
+        """Take over the pipeline at other positions, whatever the table's history says; counts begin anew."""
+        stamp = Stamp(pipeline=pipeline, epoch=0, round=0, token="", source=source, positions=dict(positions))
+        return cls._claimed(lake, table, pipeline, lambda: stamp, config, patience)
+
+    @classmethod
+    def _claimed(
+        cls,
+        lake: Lake,
+        table: LakeTable,
+        pipeline: str,
+        go_on: Callable[[], Stamp],
+        config: str,
+        patience: Patience | None,
+    ) -> PipelineWriter:
+        check_pipeline_name(pipeline)
+        patience, token = patience or Patience(), _token()
+
+        def prepare() -> Wanted:
+            last = go_on()
+            epoch = 1 + max(last.epoch, highest_epoch(table, pipeline))
+            return Wanted(replace(last, epoch=epoch, round=0, token=token, config=config))
+
+        stamp = Delivery(table, pipeline, token, prepare, patience, "claim").run()
+        return cls(table, stamp, patience)
+
+    def begin(self) -> RoundTicket:
+        """Start a round on the table as it is now. Superseded: another writer took over."""
+        self.patience.until_answered(self.table.refresh)
+        self._check()
+        epoch, number, token = self.stamp.epoch, self.stamp.round + 1, _token()
+        directory = f"{self.table.data_location}/{self.stamp.pipeline}/{epoch:06d}"
+        return RoundTicket(epoch, number, token, f"{directory}/{number:08d}-{token[:8]}", self.table.schema)
+
+    def commit(
+        self,
+        ticket: RoundTicket,
+        files: Sequence[DataFile],
+        *,
+        positions: Mapping[str, Position],
+        read: int,
+        written: int,
+        watermark: int | None,
+    ) -> Stamp:
+        """Make the files of a round part of the table; `read` and `written` count this round only.
+
+        Superseded: another writer took over. HistoryChanged: the table was rolled back, replaced, made again.
+        """
+        last = self.stamp
+        stamp = replace(
+            last,
+            round=ticket.round,
+            token=ticket.token,
+            positions=dict(positions),
+            read=last.read + read,
+            written=last.written + written,
+            watermark=last.watermark if watermark is None else max(watermark, last.watermark or watermark),
+        )
+
+        def prepare() -> Wanted:
+            self._check()
+            self._check_files(ticket, files)
+            return Wanted(stamp, files)
+
+        delivery = Delivery(self.table, stamp.pipeline, ticket.token, prepare, self.patience, "commit")
+        try:
+            self.stamp = delivery.run()
+        finally:
+            if delivery.unsettled:
+                self._unsettled.add(ticket.token)
+        return self.stamp
+
+    def discard(self, ticket: RoundTicket) -> None:
+        """Remove the files of a round that failed, also those that no task told of.
+
+        Files of a commit that may still land stay; the next claim looks after them.
+        """
+        if ticket.token in self._unsettled or ticket.token == self.stamp.token:
+            return
+        storage = self.table.storage()
+        storage.delete(list(storage.list(ticket.prefix)))
+
+    def _check(self) -> None:
+        """Our own newest stamp must be the authority still."""
+        own = self.stamp
+        found, mirror = find_stamp(self.table, own.pipeline), mirrored(self.table, own.pipeline)
+        newest = max(found.epoch if found else 0, mirror.stamp.epoch if mirror else 0)
+        if newest > own.epoch:
+            raise Superseded(
+                f"another writer took over pipeline {own.pipeline} on the table {self.table} (epoch "
+                f"{newest}, this one has {own.epoch}): this one stops. Run one copy of a pipeline"
+            )
+        if found is None or found.token != own.token:
+            where = "none of its commits" if found is None else f"epoch {found.epoch}, round {found.round}"
+            raise HistoryChanged(
+                f"the last commit of pipeline {own.pipeline} (epoch {own.epoch}, round {own.round}) is not "
+                f"in the history of the table {self.table} any more, which ends at {where}: it was rolled "
+                "back or replaced. Start the pipeline again to go on from there"
+            )
+
+    def _check_files(self, ticket: RoundTicket, files: Sequence[DataFile]) -> None:
+        """Files were written for the table as it was when the round began."""
+        table = self.table
+        known = _ids(ticket.schema)
+        missing = [field.name for field in table.schema if field.required and field.id not in known]
+        if missing:
+            raise Unsupported(
+                f"the table {table} got required columns during the round, which its files do not have: "
+                f"{', '.join(missing)}. Make them optional, or give the pipeline's schema these columns"
+            )
+        gone = {file.spec_id for file in files} - table.spec_ids()
+        if gone:
+            raise Unsupported(
+                f"the table {table} lost the partition spec {min(gone)} during the round, which its files "
+                "have; run the round again"
+            )
+
+
+def _ids(schema: Schema) -> set[int]:
+    return {field.id for field in schema}
+
+
+def _token() -> str:
+    return secrets.token_hex(16)

@@ -1,0 +1,54 @@
+"""Tables and pipelines on a real catalog, written through Spark's JVM, checked without it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lake.support import Reader
+
+from frazil.client import Client
+from frazil.core.schema import Field, Schema
+from frazil.devstack.frazil_server import FrazilServer
+from frazil.lake.catalog import Lake
+from frazil.lake.table import LakeTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count(1)
+SCHEMA = Schema((Field("id", "long", required=True), Field("word", "string")))
+
+MakeTable = Callable[[], LakeTable]
+
+
+@pytest.fixture(scope="session")
+def client(frazil_sqlite: FrazilServer) -> Iterator[Client]:
+    with Client(frazil_sqlite.uri) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def lake(spark: SparkSession, client: Client) -> Iterator[Lake]:
+    opened = Lake(spark, client)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def make_table(lake: Lake) -> MakeTable:
+    """A new table of two columns at each call."""
+    return lambda: lake.create(("lake",), f"t{next(_numbers)}", SCHEMA)
+
+
+@pytest.fixture
+def table(make_table: MakeTable) -> LakeTable:
+    return make_table()
+
+
+@pytest.fixture
+def reader(client: Client, table: LakeTable) -> Reader:
+    """The table as PyIceberg and the REST client see it."""
+    return Reader(client, table)
