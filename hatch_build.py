@@ -1,4 +1,4 @@
-"""Compiles the native modules: for wheels and editable installs, and in place by `python hatch_build.py [module]`.
+"""Compiles the native modules, for wheels and editable installs; in place: `python hatch_build.py [module]`.
 
 frazil works without them, slower: where there is no C compiler the wheel is a pure one.
 """

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from frazil.core.errors import FrazilError, NotAllowed, SourceChanged, Unauthenticated, Unavailable
 from frazil.stream.kafka.consumer import Code, Fault, Fetcher, PythonFetcher, consumer_settings
+from frazil.stream.kafka.native import NativeFetcher, native_usable
 from frazil.stream.source import RawBatch, Slice
 
 MB = 1024 * 1024
@@ -79,7 +80,8 @@ class SliceReader:
 
     def _open(self) -> Fetcher:
         if self._fetcher is None:
-            self._fetcher = PythonFetcher(
+            fetcher = NativeFetcher if native_usable() else PythonFetcher
+            self._fetcher = fetcher(
                 self._settings, keys=self._keys, batch_records=self._records, batch_bytes=self._bytes
             )
         return self._fetcher
