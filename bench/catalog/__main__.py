@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.catalog import scale, vended
 from bench.catalog.client import Plan, run
-from bench.catalog.processes import resident_mb
+from bench.processes import resident_mb
 from bench.catalog.report import GOALS, Report
 from bench.catalog.targets import Database, Server, Target, database_server, target
 from frazil.devstack.postgres import Postgres
