@@ -1,0 +1,1 @@
+"""Kafka into Iceberg: ours beside plain Spark and Flink."""

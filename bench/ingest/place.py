@@ -1,0 +1,120 @@
+"""Where all sides read from and write to: one broker, one catalog with its warehouse on the local disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow.parquet as pq
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+)
+
+from bench.ingest import messages
+from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.kafka import Kafka
+
+NAMESPACE = "bench"
+_TYPES: dict[str, PrimitiveType] = {
+    "long": LongType(),
+    "string": StringType(),
+    "timestamptz": TimestamptzType(),
+    "double": DoubleType(),
+    "int": IntegerType(),
+}
+_BATCH = 500_000
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What an independent reader finds in a table."""
+
+    rows: int
+    #: Missing, twice, or with another content than produced.
+    wrong: int
+    files: int
+    bytes: int
+    snapshots: int
+
+
+@dataclass
+class Place:
+    """The addresses that a side needs, and what the benchmark does with the tables."""
+
+    kafka: Kafka
+    server: FrazilServer
+    #: Rows by topic.
+    topics: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def catalog(self) -> RestCatalog:
+        return RestCatalog("bench", uri=self.server.catalog_uri)
+
+    def fill(self, topic: str, rows: int) -> str:
+        """A topic with that many messages, made once."""
+        if topic not in self.topics:
+            self.kafka.create_topic(topic, partitions=messages.PARTITIONS)
+            messages.produce(self.kafka.bootstrap_servers, topic, rows)
+            self.topics[topic] = rows
+        return topic
+
+    def create(self, table: str) -> None:
+        """An empty table, the same for every side."""
+        fields = [
+            NestedField(number, name, _TYPES[kind], required=False)
+            for number, (name, kind) in enumerate(messages.SCHEMA.items(), 1)
+        ]
+        self.catalog.create_namespace_if_not_exists(NAMESPACE)
+        properties = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
+        self.catalog.create_table(f"{NAMESPACE}.{table}", Schema(*fields), properties=properties)
+
+    def drop(self, table: str) -> None:
+        """The table and its files, so that the disk does not fill."""
+        found = self.catalog.load_table(f"{NAMESPACE}.{table}")
+        self.catalog.drop_table(f"{NAMESPACE}.{table}")
+        shutil.rmtree(_local(found.location()), ignore_errors=True)
+
+    def examine(self, table: str, rows: int) -> Landed:
+        """Compare the files of the current snapshot with what was produced, row by row."""
+        found = self.catalog.load_table(f"{NAMESPACE}.{table}")
+        files = _files(found)
+        times = np.zeros(rows, dtype=np.int64)
+        total = wrong = 0
+        for path in files:
+            for batch in pq.ParquetFile(path).iter_batches(_BATCH):
+                ids = batch["id"].to_numpy()
+                strange = (ids < 0) | (ids >= rows)
+                wrong += int((strange | messages.wrong(batch)).sum())
+                times += np.bincount(ids[~strange], minlength=rows)
+                total += len(ids)
+        wrong += int((times == 0).sum()) + int(np.maximum(times - 1, 0).sum())
+        size = sum(path.stat().st_size for path in files)
+        return Landed(total, wrong, len(files), size, len(found.snapshots()))
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    with Kafka() as kafka, FrazilServer() as server:
+        yield Place(kafka, server)
+
+
+def _files(table: Table) -> list[Path]:
+    return [_local(task.file.file_path) for task in table.scan().plan_files()]
+
+
+def _local(location: str) -> Path:
+    return Path(unquote(urlsplit(location).path))

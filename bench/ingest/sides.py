@@ -1,0 +1,147 @@
+"""Those that are compared. Each is started, warmed, measured and stopped in turn."""
+
+from __future__ import annotations
+
+import multiprocessing
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import ClassVar
+
+from bench.ingest import drivers
+from bench.ingest.drivers import Addresses
+from bench.ingest.meter import spark_processes
+from bench.ingest.place import NAMESPACE, Place
+from bench.processes import Process, tree
+from frazil.devstack.flink import Flink
+
+_FLINK_TYPES = {"long": "BIGINT", "string": "STRING", "double": "DOUBLE", "int": "INT"}
+_FLINK_KINDS = ("jobmanager", "taskmanager", "gateway")
+
+
+class Side(ABC):
+    """One way to land a topic in a table."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def ingest(self, topic: str, table: str) -> None:
+        """Land everything that is in the topic now."""
+
+    @abstractmethod
+    def processes(self) -> Mapping[Process, str]:
+        """Its processes, each with its kind."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class SparkSide(Side):
+    """A PySpark driver in a process of its own, so that its tree is the side."""
+
+    driver: ClassVar[str]
+
+    def start(self) -> None:
+        spawned = multiprocessing.get_context("spawn")
+        self._connection: Connection
+        self._connection, theirs = spawned.Pipe()
+        addresses = Addresses(self.place.kafka.bootstrap_servers, self.place.server.catalog_uri)
+        self._process = spawned.Process(target=drivers.serve, args=(theirs, self.driver, addresses))
+        self._process.start()
+        theirs.close()
+        self._answer()
+
+    def ingest(self, topic: str, table: str) -> None:
+        self._connection.send((topic, table))
+        self._answer()
+
+    def processes(self) -> Mapping[Process, str]:
+        pid = self._process.pid
+        assert pid is not None
+        return spark_processes(pid)
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.join(30)
+        self._process.kill()
+
+    def _answer(self) -> None:
+        try:
+            error = self._connection.recv()
+        except EOFError:
+            error = "its process ended"
+        if error is not None:
+            raise RuntimeError(f"{self.label} failed: {error}")
+
+
+class Fused(SparkSide):
+    name = driver = "fused"
+    label = "frazil, fused"
+
+
+class SparkPath(SparkSide):
+    name = driver = "sparkpath"
+    label = "frazil, SQL transform"
+
+
+class PlainSpark(SparkSide):
+    name = driver = "spark"
+    label = "Spark toTable"
+
+
+class FlinkSide(Side):
+    """Flink SQL with Iceberg's v2 sink."""
+
+    name = "flink"
+    label = "Flink Iceberg sink"
+
+    def start(self) -> None:
+        self._flink = Flink()
+        self._flink.start()
+        for setting in (
+            # Its default sink loses rows at the end of a bounded input.
+            "'table.exec.iceberg.use-v2-sink'='true'",
+            "'execution.checkpointing.interval'='10 s'",
+        ):
+            self._flink.execute(f"SET {setting}")
+        self._flink.execute(
+            "CREATE CATALOG ice WITH ('type'='iceberg','catalog-type'='rest',"
+            f"'uri'='{self.place.server.catalog_uri}')"
+        )
+
+    def ingest(self, topic: str, table: str) -> None:
+        source = f"source_{table}"
+        from bench.ingest.messages import SCHEMA
+
+        columns = ", ".join(f"`{name}` {_FLINK_TYPES.get(kind, 'BIGINT')}" for name, kind in SCHEMA.items())
+        self._flink.execute(
+            f"CREATE TEMPORARY TABLE default_catalog.default_database.{source} ({columns}) WITH ("
+            f"'connector'='kafka','topic'='{topic}','format'='json',"
+            f"'properties.bootstrap.servers'='{self.place.kafka.bootstrap_servers}',"
+            "'scan.startup.mode'='earliest-offset','scan.bounded.mode'='latest-offset')"
+        )
+        selected = ", ".join("TO_TIMESTAMP_LTZ(`ts`, 3)" if name == "ts" else f"`{name}`" for name in SCHEMA)
+        self._flink.run(
+            f"INSERT INTO ice.{NAMESPACE}.{table} "
+            f"SELECT {selected} FROM default_catalog.default_database.{source}"
+        )
+
+    def processes(self) -> Mapping[Process, str]:
+        return {
+            process: kind
+            for pid, kind in zip(self._flink.pids, _FLINK_KINDS, strict=True)
+            for process in tree(pid)
+        }
+
+    def close(self) -> None:
+        self._flink.close()
+
+
+SIDES: dict[str, type[Side]] = {side.name: side for side in (Fused, PlainSpark, SparkPath, FlinkSide)}
