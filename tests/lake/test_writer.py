@@ -147,7 +147,9 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
     return pa.list_(kind.value_type)
 
 
-def test_a_full_disk_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where a folder should be")
+    writer = opened(tmp_path)
+    writer.write(orders(1))
     with pytest.raises(StorageError, match="write file:"):
-        opened(tmp_path).write(orders(1))
+        writer.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type
+from frazil.core.schema import ListType, MapType, Schema, StructType, Type
 from frazil.lake.files import Metrics
 
 #: Iceberg's defaults: `truncate(16)` for the first 100 columns.
@@ -39,6 +39,8 @@ class Leaf:
     kind: str
     #: Names from the top.
     path: tuple[str, ...]
+    #: The same in the words of Parquet, which has groups between.
+    parquet_path: str
     #: Inside a list or a map: such have counts, but no bounds.
     repeated: bool = False
 
@@ -49,7 +51,7 @@ class Leaf:
 
 def leaves(schema: Schema) -> tuple[Leaf, ...]:
     """The columns in the order in which Parquet has them."""
-    return tuple(leaf for field in schema for leaf in _leaves(field, (), False))
+    return tuple(_leaves(StructType(schema.fields), 0, _Place()))
 
 
 def file_metrics(
@@ -163,21 +165,28 @@ def truncate_bytes_up(value: bytes) -> bytes | None:
     return None
 
 
-def _leaves(field: Field, above: tuple[str, ...], repeated: bool) -> Iterator[Leaf]:
-    yield from _leaves_of(field.type, field.id, (*above, field.name), repeated)
-
-
-def _leaves_of(kind: Type, identifier: int, path: tuple[str, ...], repeated: bool) -> Iterator[Leaf]:
+def _leaves(kind: Type, identifier: int, place: _Place) -> Iterator[Leaf]:
     if isinstance(kind, StructType):
         for field in kind.fields:
-            yield from _leaves(field, path, repeated)
+            yield from _leaves(field.type, field.id, place.below(field.name))
     elif isinstance(kind, ListType):
-        yield from _leaves_of(kind.element, kind.element_id, (*path, "element"), True)
+        yield from _leaves(kind.element, kind.element_id, place.below("element", "list"))
     elif isinstance(kind, MapType):
-        yield from _leaves_of(kind.key, kind.key_id, (*path, "key"), True)
-        yield from _leaves_of(kind.value, kind.value_id, (*path, "value"), True)
+        yield from _leaves(kind.key, kind.key_id, place.below("key", "key_value"))
+        yield from _leaves(kind.value, kind.value_id, place.below("value", "key_value"))
     else:
-        yield Leaf(identifier, kind, path, repeated)
+        yield Leaf(identifier, kind, place.path, ".".join(place.steps), place.repeated)
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    repeated: bool = False
+
+    def below(self, name: str, group: str | None = None) -> _Place:
+        steps = (name,) if group is None else (group, name)
+        return _Place((*self.path, name), (*self.steps, *steps), self.repeated or group is not None)
 
 
 def _start(chunk: Any) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,7 +11,13 @@ from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.fitting import Fitter
 from frazil.lake.metrics import leaves
 from frazil.lake.parquet_file import GROUP_BYTES, ParquetFile
+from frazil.lake.partitions import Partition, Partitioner
 from frazil.lake.storage import FileStorage
+
+#: Rows in memory, over all partitions; the fullest is written first.
+HELD_BYTES = 2 * GROUP_BYTES
+#: Files at the store that are not finished; the largest is ended first.
+OPEN_FILES = 16
 
 
 class TableWriter:
@@ -31,7 +36,10 @@ class TableWriter:
         self._fitter = Fitter(target.schema)
         self._columns = leaves(target.schema)
         self._number = 0
-        self._open: dict[tuple[Any, ...], ParquetFile] = {}
+        self._partitioner = Partitioner(target.spec, target.schema)
+        self._files: dict[Partition, ParquetFile] = {}
+        #: Bytes of rows in memory, of all files.
+        self._held = 0
         self._done: list[DataFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -39,13 +47,14 @@ class TableWriter:
         if batch.num_rows == 0:
             return
         for piece in _pieces(self._fitter.fit(batch)):
-            self._add((), piece)
+            for partition, rows in self._partitioner.split(piece):
+                self._add(partition, rows)
 
     def close(self) -> list[DataFile]:
         """End every file. If that fails, nothing is left."""
         try:
-            for key in list(self._open):
-                self._end(key)
+            for partition in list(self._files):
+                self._end(partition)
         except BaseException:
             self.abort()
             raise
@@ -53,29 +62,51 @@ class TableWriter:
 
     def abort(self) -> None:
         """Remove what was written, as far as the store lets us; never raises."""
-        for file in self._open.values():
+        for file in self._files.values():
             file.discard()
-        self._open = {}
+        self._files = {}
         done, self._done = self._done, []
         with contextlib.suppress(Exception):
             self._storage.delete([file.path for file in done])
 
-    def _add(self, key: tuple[Any, ...], rows: pa.RecordBatch) -> None:
-        file = self._open.get(key)
+    def _add(self, partition: Partition, rows: pa.RecordBatch) -> None:
+        file = self._files.get(partition)
         if file is None:
-            file = self._open[key] = self._begin()
-        file.add(rows)
+            file = self._files[partition] = self._begin()
+        before = file.held
+        full = file.add(rows)
+        self._held += file.held - before
+        if full:
+            self._flush(partition)
+        while self._held > HELD_BYTES:
+            self._flush(max(self._files, key=lambda each: self._files[each].held))
+
+    def _flush(self, partition: Partition) -> None:
+        """A row group to the store, and with it the file if it is large enough."""
+        file = self._files[partition]
+        if not file.is_open:
+            self._make_room()
+        self._held -= file.held
+        file.flush()
         if file.is_full:
-            self._end(key)
+            self._end(partition)
+
+    def _make_room(self) -> None:
+        """Each open file has buffers for its upload, so there are never too many."""
+        opened = [partition for partition, file in self._files.items() if file.is_open]
+        if len(opened) >= OPEN_FILES:
+            self._end(max(opened, key=lambda each: self._files[each].written))
 
     def _begin(self) -> ParquetFile:
-        output = self._storage.open_output(f"{self._prefix}-{self._number:03d}.parquet")
+        path = f"{self._prefix}-{self._number:03d}.parquet"
         self._number += 1
-        return ParquetFile(output, self._fitter.schema, self._columns, self._target.options)
+        return ParquetFile(self._storage, path, self._fitter.schema, self._columns, self._target.options)
 
-    def _end(self, key: tuple[Any, ...]) -> None:
-        self._done.append(self._open[key].close(self._target.spec.id, {}))
-        del self._open[key]
+    def _end(self, partition: Partition) -> None:
+        file = self._files[partition]
+        self._held -= file.held
+        self._done.append(file.close(self._target.spec.id, partition.values))
+        del self._files[partition]
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
