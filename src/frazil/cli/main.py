@@ -14,6 +14,8 @@ from frazil.core.errors import FrazilError
 _COMMANDS = (
     "serve",
     "demo",
+    "run",
+    "status",
     "migrate",
     "client",
     "key",

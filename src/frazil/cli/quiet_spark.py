@@ -1,0 +1,91 @@
+"""A Spark session whose own messages go to a file, so that they do not tear what we show."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frazil.core.errors import ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.stream.config import Pipelines
+
+_NEEDED = ("confluent_kafka", "pyarrow", "pyiceberg_core", "pyspark", "rich", "yaml")
+
+
+def require_packages() -> None:
+    """An error in words when the extra for pipelines is not installed."""
+    missing = [name for name in _NEEDED if util.find_spec(name) is None]
+    if missing:
+        raise ServiceError(f"pipelines need {', '.join(missing)}: pip install 'frazil[stream]'")
+
+
+@dataclass
+class SparkLog:
+    """The file of Spark's messages: the user's, or a temporary one that is kept only if it is needed."""
+
+    path: Path
+    temporary: bool
+    keep: bool = False
+
+    @classmethod
+    def at(cls, path: Path | None) -> SparkLog:
+        if path is not None:
+            return cls(path, temporary=False)
+        handle, name = tempfile.mkstemp(prefix="frazil-spark-", suffix=".log")
+        os.close(handle)
+        return cls(Path(name), temporary=True)
+
+    def remove(self) -> None:
+        """Unless somebody will want to read it."""
+        if self.temporary and not self.keep:
+            self.path.unlink(missing_ok=True)
+
+
+def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
+    """The session of a file of pipelines. Java and the Python workers write to the log."""
+    from frazil.client import Client
+    from frazil.lake.session import spark_session, spark_settings
+
+    with Client(pipelines.catalog.uri) as client:
+        catalog = spark_settings(
+            f"{client.uri}/catalog", pipelines.catalog.warehouse, name=pipelines.catalog.name
+        )
+    settings = {**catalog, **pipelines.spark.settings}
+    with redirected(log.path):
+        return spark_session(settings, master=pipelines.spark.master)
+
+
+@contextlib.contextmanager
+def redirected(path: Path) -> Iterator[None]:
+    """Standard output and error of this process, and of children started meanwhile, go to a file.
+
+    By descriptor: Java writes to those it inherits, not to Python's streams.
+    """
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise ServiceError(f"cannot write Spark's messages to {path}: {error.strerror}") from None
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [(number, os.dup(number)) for number in (1, 2)]
+    try:
+        for number, _ in saved:
+            os.dup2(target, number)
+        os.close(target)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in saved:
+            os.dup2(copy, number)
+            os.close(copy)

@@ -1,0 +1,224 @@
+"""`frazil run`: run pipelines until stopped, or until they have caught up."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.quiet_spark import SparkLog, quiet_session, require_packages
+from frazil.cli.stopping import EndedEarly, Signals
+from frazil.core.durations import show_duration
+from frazil.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.stream.config import Pipelines
+    from frazil.stream.events import Observer
+    from frazil.stream.observe import Board, Terminal
+
+_HOW_TO_STOP = "Ctrl-C finishes the round in hand and stops"
+_STOPPING = "Stopping: the round in hand is finished first. Ctrl-C again stops at once and loses nothing."
+
+
+@dataclasses.dataclass
+class _Display:
+    """How this run is shown: live on a terminal, as lines, or as JSON."""
+
+    board: Board
+    as_json: bool
+    terminal: Terminal | None = None
+
+    def say(self, text: str) -> None:
+        """A remark beside the events; on standard error where a program reads the output."""
+        click.echo(text, err=self.as_json)
+
+    def stopping(self) -> None:
+        if self.terminal is not None:
+            self.terminal.headline = _STOPPING
+        else:
+            self.say(_STOPPING)
+
+
+@click.command(short_help="Run pipelines: Kafka topics into Iceberg tables, exactly once.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("names", nargs=-1, metavar="[PIPELINE]...")
+@click.option("--once", is_flag=True, help="Stop when everything that is in the log now has been written.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics (Prometheus) and /health there; 0 takes a free port.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST",
+    help="Address to serve them on.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each event, for programs.")
+@click.option("--plain", is_flag=True, help="Log lines instead of live progress, on a terminal too.")
+@click.option(
+    "--spark-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where Spark's own messages go.  [default: a temporary file, kept if a pipeline fails]",
+)
+def run(
+    file: Path,
+    names: tuple[str, ...],
+    once: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    as_json: bool,
+    plain: bool,
+    spark_log: Path | None,
+) -> None:
+    """Run the pipelines of FILE, or only those that are named, until stopped.
+
+    The table is the only checkpoint: whatever ends this command, the next run goes on after the last commit.
+    Ctrl-C (or SIGTERM) finishes the round in hand; a second one stops at once and loses nothing. One
+    pipeline that fails does not stop the others; the exit code is then 1.
+    """
+    require_packages()
+    from frazil.stream.config import load_pipelines
+    from frazil.stream.observe import Board
+
+    pipelines = chosen(load_pipelines(file), names)
+    # Errors are told by what they raise; py4j would log tracebacks as well.
+    logging.basicConfig(handlers=[logging.NullHandler()])
+    board = Board(pipeline.name for pipeline in pipelines.pipelines)
+    display = _Display(board, as_json)
+    signals, log = Signals(), SparkLog.at(spark_log)
+    signals.install()
+    began = time.monotonic()
+    try:
+        with _observers(display, pipelines, plain, (metrics_host, metrics_port)) as observers:
+            _run(pipelines, once, display, signals, log, observers)
+    except (EndedEarly, KeyboardInterrupt):
+        display.say("Stopped before anything was read.")
+        return
+    finally:
+        log.keep = bool(board.failures())
+        log.remove()
+    display.say(summary(board, time.monotonic() - began, asked=signals.asked))
+    if board.failures():
+        _tell_failures(board, log)
+        sys.exit(1)
+
+
+def chosen(pipelines: Pipelines, names: Sequence[str]) -> Pipelines:
+    """Only the named ones; all, if none is named."""
+    there = {pipeline.name: pipeline for pipeline in pipelines.pipelines}
+    unknown = [name for name in names if name not in there]
+    if unknown:
+        raise InvalidInput(f"no pipeline {', '.join(unknown)} in this file. There are: {', '.join(there)}")
+    if not names:
+        return pipelines
+    return dataclasses.replace(pipelines, pipelines=tuple(there[name] for name in dict.fromkeys(names)))
+
+
+def summary(board: Board, seconds: float, *, asked: bool) -> str:
+    """What a run did, in a few lines."""
+    from frazil.stream.observe.texts import counted
+
+    rows = board.rows()
+    total = sum(row.written for row in rows)
+    commits = sum(row.commits for row in rows)
+    verb = "Stopped" if asked else "Done"
+    return (
+        f"{verb} after {show_duration(seconds)}: {counted(total, 'row')} in {counted(commits, 'commit')}; "
+        "nothing in flight."
+    )
+
+
+def _run(
+    pipelines: Pipelines,
+    once: bool,
+    display: _Display,
+    signals: Signals,
+    log: SparkLog,
+    observers: Sequence[Observer],
+) -> None:
+    from frazil.stream.observe import Observers
+    from frazil.stream.runner import Runner
+
+    display.say(f"Starting Spark ({pipelines.spark.master})…")
+    spark = quiet_session(pipelines, log)
+    signals.install()
+    try:
+        runner = Runner(pipelines, spark, observer=Observers(observers), once=once)
+        with display.terminal or contextlib.nullcontext():
+            signals.watch(runner, stopping=display.stopping, aborting=lambda code: _abort(display, log, code))
+    finally:
+        _stop_spark(spark)
+
+
+def _abort(display: _Display, log: SparkLog, code: int) -> None:
+    """End the process now. Java ends when its pipe to us closes, and the workers with it."""
+    if display.terminal is not None:
+        display.terminal.close()
+    display.say("Stopped at once: what was not committed will be read again by the next run.")
+    log.remove()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _stop_spark(spark: SparkSession) -> None:
+    # It may have been killed; that is no second error.
+    with contextlib.suppress(Exception):
+        spark.stop()
+
+
+@contextlib.contextmanager
+def _observers(
+    display: _Display, pipelines: Pipelines, plain: bool, address: tuple[str, int | None]
+) -> Iterator[list[Observer]]:
+    """Those who listen; the server of metrics runs meanwhile."""
+    from frazil.stream.observe import JsonLines, Metrics, MetricsServer, PlainLines
+
+    found: list[Observer] = [display.board]
+    headline = f"{pipelines.spark.master} · {_HOW_TO_STOP}"
+    with contextlib.ExitStack() as stack:
+        host, port = address
+        if port is not None:
+            metrics = Metrics(pipeline.name for pipeline in pipelines.pipelines)
+            server = stack.enter_context(MetricsServer(display.board, metrics, host=host, port=port))
+            display.say(f"Metrics at {server.uri}/metrics, health at {server.uri}/health")
+            found.append(metrics)
+        if display.as_json:
+            found.append(JsonLines(sys.stdout))
+        elif plain or not _is_terminal():
+            found.append(PlainLines(sys.stdout))
+        else:
+            display.terminal = _terminal(display.board, headline)
+        yield found
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _terminal(board: Board, headline: str) -> Terminal:
+    from rich.console import Console
+
+    from frazil.stream.observe import Terminal
+
+    return Terminal(board, Console(), headline=headline)
+
+
+def _tell_failures(board: Board, log: SparkLog) -> None:
+    for name, reason in board.failures().items():
+        click.echo(f"frazil: pipeline {name} failed: {reason}", err=True)
+    click.echo(f"Spark's own messages are in {log.path}", err=True)

@@ -1,0 +1,128 @@
+"""`frazil status`: how far pipelines are, from their tables and topics."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from frazil.cli.quiet_spark import require_packages
+from frazil.cli.remote import plain, print_json
+from frazil.cli.run import chosen
+
+if TYPE_CHECKING:
+    from frazil.stream.status import PartitionStatus, PipelineStatus
+
+#: Of a topic with many partitions those that are behind most are shown; --json has all.
+_PARTITIONS = 8
+
+
+@click.command(short_help="How far pipelines are: last commit, lag, whether they can go on.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("names", nargs=-1, metavar="[PIPELINE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
+    """How far the pipelines of FILE are, or those that are named.
+
+    It asks the catalog and Kafka, not a running process: the table itself knows how far it is. The exit code
+    is 1 if a pipeline could not go on as things are.
+    """
+    require_packages()
+    from frazil.client import Client, Retry
+    from frazil.stream.config import load_pipelines
+    from frazil.stream.status import pipeline_status
+
+    pipelines = chosen(load_pipelines(file), names)
+    catalog = pipelines.catalog
+    retry = Retry(attempts=3)
+    with Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=retry) as client:
+        found = [pipeline_status(config, client) for config in pipelines.pipelines]
+    if as_json:
+        print_json([document(one) for one in found])
+    else:
+        click.echo("\n\n".join("\n".join(lines(one, time.time())) for one in found))
+    if any(one.problems for one in found):
+        sys.exit(1)
+
+
+def document(found: PipelineStatus) -> dict[str, Any]:
+    """For scripts."""
+    stamp = found.stamp
+    return {
+        "pipeline": found.pipeline,
+        "table": found.table,
+        "exists": found.exists,
+        "epoch": stamp.epoch if stamp else None,
+        "round": stamp.round if stamp else None,
+        "snapshot-id": found.snapshot_id,
+        "committed-at": _iso(found.committed_at),
+        "read": stamp.read if stamp else None,
+        "written": stamp.written if stamp else None,
+        "watermark": _iso(found.watermark),
+        "lag": found.lag,
+        "partitions": [_part_document(part) for part in found.partitions or ()],
+        "problems": list(found.problems),
+    }
+
+
+def lines(found: PipelineStatus, now: float) -> list[str]:
+    """For people."""
+    heading = click.style(found.pipeline, bold=True)
+    facts = {"table": found.table if found.exists else f"{found.table} (not created yet)"}
+    facts |= _progress(found, now)
+    facts["lag"] = _lag(found)
+    shown = [f"{heading}", *(f"  {name:<11}  {plain(text)}" for name, text in facts.items())]
+    shown += [click.style(f"  {'problem':<11}  {plain(problem)}", fg="red") for problem in found.problems]
+    return shown
+
+
+def _progress(found: PipelineStatus, now: float) -> dict[str, str]:
+    from frazil.stream.observe.texts import ago, count
+
+    stamp = found.stamp
+    if stamp is None:
+        return {"last commit": "none" if not found.problems else "not known"}
+    at = found.committed_at
+    when = "its snapshot has expired" if at is None else f"{ago(at.timestamp(), now)}, {_iso(at)}"
+    facts = {
+        "last commit": f"{when} (epoch {stamp.epoch}, round {stamp.round})",
+        "rows": f"{count(stamp.written)} written of {count(stamp.read)} records read",
+    }
+    if found.watermark is not None:
+        facts["watermark"] = str(_iso(found.watermark))
+    return facts
+
+
+def _lag(found: PipelineStatus) -> str:
+    from frazil.stream.observe.texts import count
+
+    if found.partitions is None:
+        return "not known"
+    if found.lag is None:
+        waiting = sum(part.end for part in found.partitions)
+        return f"nothing read yet; the log ends at offset {count(waiting)}, all partitions together"
+    if not found.lag:
+        return "0, caught up"
+    behind = sorted((part for part in found.partitions if part.lag), key=lambda part: -(part.lag or 0))
+    parts = [f"{part.topic}-{part.partition}: {count(part.lag)}" for part in behind[:_PARTITIONS]]
+    if len(behind) > _PARTITIONS:
+        parts.append(f"and {len(behind) - _PARTITIONS} more")
+    return f"{count(found.lag)} ({', '.join(parts)})"
+
+
+def _part_document(part: PartitionStatus) -> dict[str, Any]:
+    return {
+        "topic": part.topic,
+        "partition": part.partition,
+        "next": part.next,
+        "end": part.end,
+        "lag": part.lag,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
