@@ -21,7 +21,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -34,13 +35,17 @@ from frazil.stream.decode.undecodable import Undecodable
 __all__ = ["JsonDecoder", "Undecodable"]
 
 
+class _Reader(Protocol):
+    def read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]: ...
+
+
 class JsonDecoder:
     """Decodes batches of records; cheap to build, and pickled as its two arguments."""
 
     def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
         _check(StructType(schema.fields), "")
         self._arguments = (schema, format)
-        self._reader = ReferenceReader(schema, format)
+        self._reader = _reader(schema, format)
 
     def decode(self, values: pa.BinaryArray) -> pa.RecordBatch:
         """All records, by the schema's `to_arrow()`; Undecodable at the first bad one."""
@@ -55,6 +60,18 @@ class JsonDecoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JsonDecoder, self._arguments
+
+
+def _reader(schema: Schema, settings: JsonFormat) -> _Reader:
+    """The native one where it was built; `FRAZIL_NATIVE=0` does without."""
+    if os.environ.get("FRAZIL_NATIVE") != "0":
+        try:
+            from frazil.stream.decode.native import NativeReader
+        except ImportError:
+            pass
+        else:
+            return NativeReader(schema, settings)
+    return ReferenceReader(schema, settings)
 
 
 def _check(kind: Type, path: str) -> None:
