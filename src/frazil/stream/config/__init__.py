@@ -1,6 +1,6 @@
 """Pipelines as users write them."""
 
-from frazil.stream.config.load import load, loads
+from frazil.stream.config.load import load_pipelines, parse_pipelines
 from frazil.stream.config.model import (
     CatalogConfig,
     JsonFormat,
@@ -13,18 +13,22 @@ from frazil.stream.config.model import (
     TableConfig,
     Transform,
 )
+from frazil.stream.config.python import Pipeline, gather, pipeline
 
 __all__ = [
     "CatalogConfig",
     "JsonFormat",
     "KafkaSource",
     "Limits",
+    "Pipeline",
     "PipelineConfig",
     "Pipelines",
     "SparkConfig",
     "Start",
     "TableConfig",
     "Transform",
-    "load",
-    "loads",
+    "gather",
+    "load_pipelines",
+    "parse_pipelines",
+    "pipeline",
 ]

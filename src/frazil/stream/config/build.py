@@ -47,7 +47,7 @@ class Builder:
         schema = self._schema(found)
         transform = self._transform(found, schema)
         table = self._table(found, schema, transform)
-        event_time = self._event_time(found, schema, transform)
+        event_time = self._event_time(found, schema)
         limits = self._limits(found)
         made = PipelineConfig(
             name=name,
@@ -183,19 +183,18 @@ class Builder:
                 )
             seen.add(same)
 
-    def _event_time(self, found: Found, schema: Schema | None, transform: Transform | None) -> str | None:
+    def _event_time(self, found: Found, schema: Schema | None) -> str | None:
         name: str | None = found.get("event_time")
         if name is None or schema is None:
             return name
         column = next((field for field in schema if field.name == name), None)
-        # A transform may make the column.
-        if column is None and "transform" not in found.nodes:
+        if column is None:
             legal = [field.name for field in schema if field.type in _EVENT_TIMES]
             self.problems.add(
                 found.place_of("event_time"),
                 f"event_time: there is no column '{name}'; timestamps are: {', '.join(legal) or 'none'}",
             )
-        elif column is not None and column.type not in _EVENT_TIMES:
+        elif column.type not in _EVENT_TIMES:
             self.problems.add(
                 found.place_of("event_time"),
                 f"event_time: '{name}' is a {show_type(column.type)}; it must be a timestamp or timestamptz",
@@ -227,8 +226,9 @@ class Builder:
         return limits
 
 
-def catalog(found: Found | None) -> CatalogConfig:
-    return CatalogConfig() if found is None else CatalogConfig(**found.values)
+def catalog(found: Found | None, environment: Mapping[str, str]) -> CatalogConfig:
+    given = {} if found is None else found.values
+    return CatalogConfig(**{"warehouse": environment.get("FRAZIL_WAREHOUSE") or None, **given})
 
 
 def spark(found: Found | None) -> SparkConfig:

@@ -33,7 +33,8 @@ def _property_problem(name: str) -> str | None:
     return f"the table property '{name}' is frazil's own; leave it out{other}"
 
 
-def _pipeline_problem(name: str) -> str | None:
+def pipeline_problem(name: str) -> str | None:
+    """Why a pipeline cannot be called that, or None."""
     try:
         check_pipeline_name(name)
     except InvalidConfig as error:
@@ -51,7 +52,7 @@ def _column_problem(name: str) -> str | None:
     return None if name.strip() and name.isprintable() else "a column needs a name"
 
 
-_KAFKA = MapOf(
+KAFKA = MapOf(
     Setting(),
     "Kafka setting",
     kafka_settings.refuse,
@@ -91,7 +92,7 @@ _SOURCE = Record(
             "or offsets by topic, one for each partition.",
             "earliest",
         ),
-        "settings": Key(_KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
+        "settings": Key(KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
     },
     one_of=("topics", "pattern"),
 )
@@ -131,6 +132,7 @@ _TRANSFORM = Either(
             )
         }
     ),
+    functions=True,
     legal="SQL over the view 'source', or a mapping such as {python: module:function}",
 )
 
@@ -244,11 +246,11 @@ FILE = Record(
     {
         "catalog": Key(CATALOG, "Where the tables are."),
         "kafka": Key(
-            _KAFKA, "Client settings of librdkafka, shared by all sources; `bootstrap.servers` among them."
+            KAFKA, "Client settings of librdkafka, shared by all sources; `bootstrap.servers` among them."
         ),
         "spark": Key(SPARK, "The Spark session that all pipelines of this file share."),
         "pipelines": Key(
-            MapOf(DEFAULTS, "pipeline", _pipeline_problem), "The pipelines, by name.", required=True
+            MapOf(DEFAULTS, "pipeline", pipeline_problem), "The pipelines, by name.", required=True
         ),
         "defaults": Key(
             DEFAULTS, "The same keys as a pipeline: what a pipeline does not say is taken from here."

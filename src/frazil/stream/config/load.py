@@ -10,14 +10,14 @@ from frazil.core.errors import InvalidConfig
 from frazil.stream.config import build
 from frazil.stream.config.keys import DEFAULTS, FILE, PIPELINE
 from frazil.stream.config.model import PipelineConfig, Pipelines
-from frazil.stream.config.nodes import Place, Problems, Table
+from frazil.stream.config.nodes import Problems, Table
 from frazil.stream.config.shapes import Found, merged
 from frazil.stream.config.yaml import parse
 
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
 
 
-def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipelines:
+def load_pipelines(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipelines:
     """The pipelines of a file; InvalidConfig lists all that is wrong with it, each with its line.
 
     `${NAME}` in a value is taken from `environment`, else from that of the process.
@@ -29,10 +29,10 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         raise InvalidConfig(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InvalidConfig(f"{file} is not UTF-8 text") from None
-    return loads(text, str(path), environment, directory=file.resolve().parent)
+    return parse_pipelines(text, str(path), environment, directory=file.resolve().parent)
 
 
-def loads(
+def parse_pipelines(
     text: str,
     name: str = "pipelines.yaml",
     environment: Mapping[str, str] | None = None,
@@ -41,7 +41,8 @@ def loads(
 ) -> Pipelines:
     """The same of text; messages call it `name`, and modules of transforms are looked for in `directory`."""
     problems = Problems()
-    root = parse(text, name, os.environ if environment is None else environment, problems)
+    environment = os.environ if environment is None else environment
+    root = parse(text, name, environment, problems)
     if root is None:
         raise InvalidConfig(f"{name}: there is nothing in it; it needs 'pipelines'")
     found = FILE.read(root, problems, "the file")
@@ -51,7 +52,9 @@ def loads(
     kafka = build.plain_settings(found.get("kafka"))
     pipelines = _pipelines(root, kafka, build.Builder(problems, directory))
     problems.check()
-    return Pipelines(build.catalog(found.get("catalog")), build.spark(found.get("spark")), pipelines)
+    return Pipelines(
+        build.catalog(found.get("catalog"), environment), build.spark(found.get("spark")), pipelines
+    )
 
 
 def _pipelines(root: Table, kafka: Mapping[str, str], builder: build.Builder) -> tuple[PipelineConfig, ...]:
@@ -73,14 +76,15 @@ def _pipelines(root: Table, kafka: Mapping[str, str], builder: build.Builder) ->
         found = PIPELINE.read(whole, problems, where)
         if isinstance(found, Found):
             made.append(builder.pipeline(name, found, kafka))
-            check_brokers(made[-1], found.place_of("source"), problems)
+            if not has_brokers(made[-1]):
+                problems.add(
+                    found.place_of("source"),
+                    f"{where} has no brokers: write 'bootstrap.servers' under 'kafka' or under 'settings' of "
+                    "its source",
+                )
     return tuple(made)
 
 
-def check_brokers(pipeline: PipelineConfig, place: Place, problems: Problems) -> None:
-    if not any(pipeline.source.settings.get(name) for name in _BROKERS):
-        problems.add(
-            place,
-            f"pipeline '{pipeline.name}' has no brokers: write 'bootstrap.servers' under 'kafka' or under "
-            "'settings' of its source",
-        )
+def has_brokers(pipeline: PipelineConfig) -> bool:
+    """Whether it is known which cluster to ask."""
+    return any(pipeline.source.settings.get(name) for name in _BROKERS)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Schema
 from frazil.lake.files import FileOptions
-
-if TYPE_CHECKING:
-    from frazil.client import Client
 
 
 @dataclass(frozen=True)
@@ -26,13 +21,6 @@ class CatalogConfig:
     token: str | None = field(default=None, repr=False)
     #: The catalog's name in SQL transforms.
     name: str = "lake"
-
-    def connect(self) -> Client:
-        """A client of it."""
-        from frazil.client import Client
-
-        warehouse = self.warehouse or os.environ.get("FRAZIL_WAREHOUSE") or None
-        return Client(self.uri, warehouse=warehouse, token=self.token)
 
 
 @dataclass(frozen=True)
@@ -120,12 +108,3 @@ class Pipelines:
     catalog: CatalogConfig
     spark: SparkConfig
     pipelines: tuple[PipelineConfig, ...]
-
-    def only(self, names: Collection[str]) -> Pipelines:
-        """The same file with these pipelines alone; with no names, all."""
-        there = [pipeline.name for pipeline in self.pipelines]
-        for name in names:
-            if name not in there:
-                raise InvalidConfig(f"there is no pipeline '{name}'; there are: {', '.join(there)}")
-        kept = tuple(one for one in self.pipelines if not names or one.name in names)
-        return replace(self, pipelines=kept)

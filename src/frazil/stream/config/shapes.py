@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from frazil.core.errors import InvalidInput
-from frazil.stream.config.nodes import Items, Node, Place, Problems, Scalar, Table, kind_of
+from frazil.stream.config.nodes import Function, Items, Node, Place, Problems, Scalar, Table, kind_of
 
 
 class _Wrong:
@@ -258,7 +258,7 @@ class Record:
         values: dict[str, Any] = {}
         for key, (place, inner) in node.entries.items():
             if key not in self.keys:
-                problems.add(place, self._unknown(key, where))
+                problems.add(place, unknown(key, self.keys, "key", f" in {where}"))
                 continue
             value = self.keys[key].shape.read(inner, problems, _inside(key, where, self.keys[key].shape))
             if value is not WRONG:
@@ -280,11 +280,6 @@ class Record:
         if len(chosen) > 1:
             place = node.entries[chosen[1]][0]
             problems.add(place, f"{where} has '{chosen[0]}' and '{chosen[1]}'; only one of them can be")
-
-    def _unknown(self, key: str, where: str) -> str:
-        near = difflib.get_close_matches(key, self.keys, 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ";"
-        return f"unknown key '{key}' in {where}{hint} legal here: {self._legal()}"
 
     def _legal(self) -> str:
         return ", ".join(self.keys)
@@ -332,6 +327,14 @@ class Record:
         return Record(keys, self.one_of, partial=True)
 
 
+def unknown(key: str, legal: Iterable[str], what: str, where: str = "") -> str:
+    """For a name that is none of the legal ones."""
+    legal = list(legal)
+    near = difflib.get_close_matches(key, legal, 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ";"
+    return f"unknown {what} '{key}'{where}{hint} legal here: {', '.join(legal)}"
+
+
 def _inside(key: str, where: str, shape: Shape) -> str:
     """How messages name what stands under a key."""
     if isinstance(shape, Record | MapOf | Either):
@@ -347,8 +350,12 @@ class Either:
     items: Shape | None = None
     table: Shape | None = None
     legal: str = field(default="", kw_only=True)
+    #: A Python function is taken as it is.
+    functions: bool = field(default=False, kw_only=True)
 
     def read(self, node: Node, problems: Problems, where: str) -> Any:
+        if self.functions and isinstance(node, Function):
+            return node.function
         shape = (
             self.scalar
             if isinstance(node, Scalar)
