@@ -14,6 +14,7 @@ from frazil.core.errors import FrazilError
 _COMMANDS = (
     "serve",
     "demo",
+    "plan",
     "run",
     "status",
     "migrate",

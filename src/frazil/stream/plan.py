@@ -1,0 +1,229 @@
+"""What a run would read, create and write: from the configuration, the catalog and Kafka, without a JVM."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from frazil.client import Client
+from frazil.client.naming import written
+from frazil.core.errors import FrazilError, NotFound
+from frazil.core.partitioning import PartitionField, PartitionSpec
+from frazil.core.schema import Schema
+from frazil.core.stamp import Stamp
+from frazil.lake.authority import MetadataHistory, find_stamp
+from frazil.stream.config.model import Limits, PipelineConfig, SparkConfig
+from frazil.stream.fit import problems as fit_problems
+from frazil.stream.kafka.log import KafkaLog
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.rounds import plan as plan_from
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """By partition: where reading begins, and where the log ends now."""
+
+    name: str
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def offsets(self) -> int:
+        """To read; records are fewer where there are gaps or transaction markers."""
+        return sum(self.ends) - sum(self.starts)
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    name: str
+    #: None: the catalog could not be asked.
+    exists: bool | None = None
+    #: None where only Spark can tell: the columns are what the transform gives.
+    schema: Schema | None = None
+    partitioning: tuple[str, ...] = ()
+    format_version: int | None = None
+    #: Of a new table the catalog decides.
+    location: str | None = None
+    creates_namespace: bool = False
+
+
+@dataclass(frozen=True)
+class PipelinePlan:
+    pipeline: str
+    path: Literal["fused", "spark"]
+    table: TablePlan
+    freshness: float
+    limits: Limits
+    #: The stamp to go on from; None: the pipeline never wrote to this table.
+    stamp: Stamp | None = None
+    #: Where it begins, in words.
+    begins: str = ""
+    #: None: Kafka could not be asked.
+    topics: tuple[TopicPlan, ...] | None = None
+    #: Rounds until everything is in that is in the log now, and tasks of the first; None: not known.
+    rounds: int | None = None
+    tasks: int | None = None
+    #: Worth knowing.
+    notes: tuple[str, ...] = ()
+    #: Why it could not run; empty if it could.
+    problems: tuple[str, ...] = ()
+
+    @property
+    def offsets(self) -> int | None:
+        return None if self.topics is None else sum(topic.offsets for topic in self.topics)
+
+
+@dataclass
+class _Findings:
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) -> PipelinePlan:
+    """Ask the catalog and Kafka. What would keep the pipeline from running is part of the answer."""
+    found = _Findings()
+    table, stamp = _table(config, client, found)
+    topics: tuple[TopicPlan, ...] | None = None
+    first: RoundPlan | None = None
+    try:
+        topics, first = _log(config, stamp, parallelism(spark))
+    except FrazilError as error:
+        found.problems.append(error.message)
+    if topics is not None and not topics:
+        found.notes.append("no topic matches the pattern yet; those that come are read")
+    total = 0 if topics is None else sum(topic.offsets for topic in topics)
+    return PipelinePlan(
+        config.name,
+        "fused" if config.transform is None else "spark",
+        table,
+        config.freshness,
+        config.limits,
+        stamp,
+        _begins(config, stamp),
+        topics,
+        None if first is None else -(-total // config.limits.records_per_round),
+        None if first is None else len(first.tasks),
+        tuple(found.notes),
+        tuple(found.problems),
+    )
+
+
+def parallelism(spark: SparkConfig) -> int | None:
+    """How many tasks run side by side on this machine; None on a cluster, which is not asked."""
+    given = spark.settings.get("spark.default.parallelism", "")
+    if given.isdigit():
+        return int(given)
+    match = _LOCAL.fullmatch(spark.master)
+    if match is None:
+        return None
+    return (os.cpu_count() or 1) if match[1] == "*" else int(match[1] or 1)
+
+
+def show_partitioning(fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
+    """As users write it.
+
+    >>> show_partitioning((PartitionField("id", "bucket[16]", "id_bucket"),))
+    ('bucket(16, id)',)
+    """
+    shown = []
+    for one in fields:
+        word, _, width = one.transform.rstrip("]").partition("[")
+        inside = f"{width}, {one.source}" if width else one.source
+        shown.append(one.source if word == "identity" else f"{word}({inside})")
+    return tuple(shown)
+
+
+def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[TablePlan, Stamp | None]:
+    table = config.table
+    name = written(*table.namespace, table.name)
+    try:
+        loaded = client.tables.load(table.namespace, table.name)
+    except NotFound:
+        return _new_table(config, client, name, found), None
+    except FrazilError as error:
+        found.problems.append(error.message)
+        return TablePlan(name), None
+    metadata = loaded.metadata
+    schema = _schema(metadata)
+    there = show_partitioning(_spec(metadata, schema).fields)
+    version = int(metadata.get("format-version", 2))
+    if config.transform is None:
+        found.problems += fit_problems(config.schema, schema)
+    wanted = show_partitioning(table.partitioning)
+    if table.partitioning and wanted != there:
+        found.notes.append(
+            f"the table is partitioned by {', '.join(there) or 'nothing'}; 'partitioning' of the pipeline "
+            f"({', '.join(wanted)}) is for a new table only"
+        )
+    stamp = None
+    try:
+        stamp = find_stamp(MetadataHistory(metadata), config.name)
+    except FrazilError as error:
+        found.problems.append(error.message)
+    if stamp is not None and stamp.config not in ("", config.hash):
+        found.notes.append("the configuration is not the one that made the last commit")
+    return TablePlan(name, True, schema, there, version, loaded.location), stamp
+
+
+def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findings) -> TablePlan:
+    missing = False
+    try:
+        missing = not client.namespaces.exists(config.table.namespace)
+    except FrazilError as error:
+        found.problems.append(error.message)
+    return TablePlan(
+        name,
+        False,
+        config.schema if config.transform is None else None,
+        show_partitioning(config.table.partitioning),
+        config.table.format_version,
+        creates_namespace=missing,
+    )
+
+
+def _log(
+    config: PipelineConfig, stamp: Stamp | None, parallel: int | None
+) -> tuple[tuple[TopicPlan, ...], RoundPlan]:
+    log = KafkaLog(config.source)
+    view = log.look()
+    log.require(view.missing)
+    known = stamp
+    if known is None:
+        positions = log.start(config.source.start)
+        known = Stamp(
+            pipeline=config.name, epoch=0, round=0, token="", source=view.source, positions=positions
+        )
+    tasks = parallel or max(1, config.limits.records_per_round // config.limits.records_per_task)
+    first = plan_from(known, log, view, config.limits, tasks)
+    topics = []
+    for name, ends in sorted(view.ends.items()):
+        next_ = known.positions[name].next if name in known.positions else ()
+        topics.append(TopicPlan(name, next_ + (0,) * (len(ends) - len(next_)), ends))
+    return tuple(topics), first
+
+
+def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
+    if stamp is not None:
+        return f"after its last commit (epoch {stamp.epoch}, round {stamp.round})"
+    at = config.source.start.at
+    if isinstance(at, datetime):
+        return f"at {at.isoformat()}"
+    return f"at the {at} record" if isinstance(at, str) else "at the given offsets"
+
+
+def _schema(metadata: Mapping[str, Any]) -> Schema:
+    current = metadata.get("current-schema-id", 0)
+    rows = [row for row in metadata.get("schemas") or () if row.get("schema-id") == current]
+    return Schema.from_json(rows[0] if rows else metadata["schema"])
+
+
+def _spec(metadata: Mapping[str, Any], schema: Schema) -> PartitionSpec:
+    default = metadata.get("default-spec-id", 0)
+    rows = [row for row in metadata.get("partition-specs") or () if row.get("spec-id") == default]
+    return PartitionSpec.from_json(rows[0], schema) if rows else PartitionSpec()
