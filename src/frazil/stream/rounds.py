@@ -139,7 +139,8 @@ def _following(stamp: Stamp, view: LogView, name: str) -> tuple[int, ...]:
             found = (
                 f"{first - start} offsets of {where} were removed before they were read ({start} to {first})"
             )
-            raise _changed(stamp, found, f"{name}={partition}:{first}")
+            to = f"{partition}:{first}" if known is not None else "earliest"
+            raise _changed(stamp, found, f"{name}={to}")
         if start > end:
             found = f"{where} was read up to {start} and now ends at {end}: the log lost records"
             raise _changed(stamp, found, f"{name}={partition}:{end}")

@@ -7,33 +7,9 @@ import pytest
 from frazil.core.errors import InvalidConfig
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.kafka.log import KafkaLog
-from frazil.stream.kafka.settings import admin_settings, check_settings, logger
+from frazil.stream.kafka.settings import addresses, admin_settings, logger
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:9"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("isolation.level", "read_uncommitted"),
-        ("auto.offset.reset", "earliest"),
-        ("enable.auto.commit", "true"),
-        ("transactional.id", "mine"),
-        ("group.instance.id", "mine"),
-    ],
-)
-def test_what_frazil_owns_cannot_be_set(name: str, value: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"`{name}` cannot be set"):
-        check_settings({**SERVERS, name: value})
-
-
-def test_what_frazil_sets_anyway_may_be_said() -> None:
-    check_settings({**SERVERS, "isolation.level": "read_committed"})
-
-
-def test_a_broker_must_be_named() -> None:
-    with pytest.raises(InvalidConfig, match=r"bootstrap\.servers"):
-        check_settings({})
 
 
 def test_security_passes_through_and_what_is_for_readers_does_not() -> None:
@@ -46,7 +22,11 @@ def test_security_passes_through_and_what_is_for_readers_does_not() -> None:
     }
     made = admin_settings(asked)
     assert made.items() >= {**SERVERS, "sasl.password": "x", "ssl.ca.location": "/ca"}.items()
-    assert not made.keys() & {"fetch.min.bytes", "group.id", "isolation.level"}
+    assert not made.keys() & {"fetch.min.bytes", "group.id"}
+
+
+def test_messages_name_the_brokers_by_either_name() -> None:
+    assert addresses(SERVERS) == addresses({"metadata.broker.list": "127.0.0.1:9"}) == "127.0.0.1:9"
 
 
 def test_a_misspelt_setting_is_named_and_no_value_told() -> None:

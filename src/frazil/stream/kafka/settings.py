@@ -1,4 +1,4 @@
-"""Client settings: what the user's pass through, what frazil sets itself, and librdkafka's errors in words.
+"""The driver's client: its settings, its log lines, and librdkafka's errors in words.
 
 Values may be secrets: messages name settings and addresses, never a value.
 """
@@ -9,12 +9,11 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from frazil.core.errors import FrazilError, InvalidConfig, NotAllowed, Unauthenticated, Unavailable
+from frazil.core.errors import FrazilError, NotAllowed, Unauthenticated, Unavailable
 
 _AGAIN_SECONDS = 30.0
 
@@ -38,29 +37,6 @@ _VARYING = re.compile(r"\(after .*|\[thrd:[^]]*\]")
 logger = logging.getLogger("frazil.kafka")
 logger.addFilter(_Repeated())
 
-#: Exactly once rests on these. Progress is in the table, so the consumer group stores nothing, and a reader
-#: that is sent past the end or before the beginning must say so instead of jumping.
-OWNED: Mapping[str, str] = MappingProxyType(
-    {
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "error",
-        "enable.auto.commit": "false",
-        "enable.auto.offset.store": "false",
-        "enable.partition.eof": "true",
-        "allow.auto.create.topics": "false",
-    }
-)
-#: Of producers and group members, which frazil is not.
-_MEANINGLESS = frozenset(
-    {
-        "enable.idempotence",
-        "group.instance.id",
-        "group.protocol",
-        "group.remote.assignor",
-        "partition.assignment.strategy",
-        "transactional.id",
-    }
-)
 _CONSUMER_ONLY = (
     "fetch.",
     "queued.",
@@ -82,28 +58,15 @@ _REFUSED = (
 )
 
 
-def check_settings(settings: Mapping[str, str]) -> None:
-    """InvalidConfig for a setting that is missing or that frazil sets itself."""
-    if not settings.get("bootstrap.servers"):
-        raise InvalidConfig("a Kafka source needs `bootstrap.servers`, such as localhost:9092")
-    for name in sorted(settings):
-        if name in OWNED and settings[name] != OWNED[name]:
-            raise InvalidConfig(f"`{name}` cannot be set: frazil reads with {OWNED[name]}; leave it out")
-        if name in _MEANINGLESS:
-            raise InvalidConfig(f"`{name}` cannot be set: it is for producers or group members; leave it out")
-
-
 def admin_settings(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Of the driver's administration client."""
-    check_settings(settings)
-    kept = {name: value for name, value in settings.items() if name not in OWNED}
-    kept = {name: value for name, value in kept.items() if not name.startswith(_CONSUMER_ONLY)}
+    """Of the driver's administration client: those of readers would only be complained about."""
+    kept = {name: value for name, value in settings.items() if not name.startswith(_CONSUMER_ONLY)}
     return {**_DEFAULTS, **kept}
 
 
 def addresses(settings: Mapping[str, str]) -> str:
     """The brokers, as messages name them."""
-    return settings.get("bootstrap.servers", "(no bootstrap.servers)")
+    return settings.get("bootstrap.servers") or settings.get("metadata.broker.list", "(no broker named)")
 
 
 def kafka_error(error: KafkaError, tried: str, settings: Mapping[str, str]) -> FrazilError:
