@@ -29,6 +29,7 @@ STAMPS = st.builds(
 @given(STAMPS, OFFSETS)
 def test_stamps_are_read_back(stamp: Stamp, snapshot: int) -> None:
     assert Stamp.decode(stamp.encode()) == stamp
+    assert '"v":1' in stamp.encode()
     assert Mirror.decode(Mirror(snapshot, stamp).encode()) == Mirror(snapshot, stamp)
 
 

@@ -48,7 +48,8 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One commit of one pipeline."""
 
-    v: int = STAMP_VERSION
+    #: Always written: a later version must not take its own number for the one that was left out.
+    v: int = msgspec.field(default_factory=lambda: STAMP_VERSION)
     pipeline: str
     #: Counts the writers of this pipeline; the newest one wins.
     epoch: int

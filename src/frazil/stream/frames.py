@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def source_frame(
     """One partition for each task."""
     reports = spark.sparkContext.accumulator({}, _Merged())
 
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             for index in number.column(0).to_pylist():
                 yield from _read(tasks[index], reading.value, reports)
@@ -103,7 +103,7 @@ def empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
 def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
     """What the user makes of the source."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.utils import AnalysisException
+    from pyspark.errors import AnalysisException
 
     try:
         if transform.sql is not None:
@@ -145,8 +145,8 @@ def _read(
 
 def _writer_of(
     keys: Broadcast[VendedCredentials] | None, writing: Writing
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()

@@ -120,7 +120,7 @@ def rows_schema(spark: SparkSession, config: PipelineConfig) -> Schema:
     """The columns that land in the table."""
     if config.transform is None:
         return config.schema
-    from frazil.lake import schema_of
+    from frazil.lake.schemas import schema_of
     from frazil.stream.frames import empty_frame
 
     return schema_of(apply_transform(config.transform, empty_frame(spark, config.schema)))

@@ -15,7 +15,11 @@ from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
-from frazil.lake import Lake, LakeTable, PipelineWriter, RoundTicket, TaskKeys
+from frazil.lake.authority import find_stamp
+from frazil.lake.catalog import Lake
+from frazil.lake.credentials import TaskKeys
+from frazil.lake.table import LakeTable
+from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.config.model import Limits, PipelineConfig
 from frazil.stream.events import (
     CaughtUp,
@@ -121,9 +125,11 @@ class PipelineLoop:
                 "the pipeline's schema or the table's"
             )
         keys, jobs = self._keys(table), Jobs(self._spark, config)
-        first_run = table.mirror(self.name) is None
+        before = find_stamp(table, self.name)
+        if before is not None:
+            plan_round(before, self._log, config.limits, jobs.parallelism)
         writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash)
-        self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, first_run))
+        self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, before is None))
         return writer, jobs, keys
 
     def _created(self, lake: Lake, rows: Schema) -> tuple[LakeTable, bool]:
@@ -201,7 +207,7 @@ class PipelineLoop:
             RoundCommitted(
                 self.name,
                 ticket.round,
-                writer.snapshot_id,
+                writer.table.head or 0,
                 result.read,
                 result.written,
                 len(result.files),
