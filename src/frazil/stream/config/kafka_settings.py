@@ -15,7 +15,7 @@ OWNED: dict[str, str] = {
     "auto.commit.interval.ms": _TABLE,
     "enable.auto.offset.store": _TABLE,
     "isolation.level": _COMMITTED,
-    "check.crcs": "a damaged record must be noticed",
+    "allow.auto.create.topics": "a topic that is not there must be an error",
     "auto.offset.reset": _BY_START,
     "enable.partition.eof": _INSIDE,
     "group.instance.id": _ALONE,

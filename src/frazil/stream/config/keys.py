@@ -29,8 +29,9 @@ _OWN_PROPERTY = re.compile(r"frazil\.|format-version$")
 def _property_problem(name: str) -> str | None:
     if _OWN_PROPERTY.match(name) is None:
         return None
-    other = "; write 'format_version'" if name == "format-version" else ""
-    return f"the table property '{name}' is frazil's own; leave it out{other}"
+    if name == "format-version":
+        return "the table property 'format-version' has its own key: write 'format_version'"
+    return f"the table property '{name}' is frazil's own; leave it out"
 
 
 def pipeline_problem(name: str) -> str | None:
@@ -85,7 +86,9 @@ _SOURCE = Record(
         "start": Key(
             Either(
                 Text("earliest, latest, or a time such as 2026-01-01T00:00:00Z", values.start),
-                table=MapOf(ListOf(Count(least=0)), "topic", about="The first offset of each partition."),
+                table=MapOf(
+                    ListOf(Count(least=0)), "offset of topic", about="The first offset of each partition."
+                ),
                 legal="earliest, latest, a time, or offsets by topic such as {orders: [0, 10]}",
             ),
             "Where a pipeline that never ran begins: earliest, latest, a time (UTC unless it names a zone), "

@@ -49,24 +49,23 @@ def parse_pipelines(
     if not isinstance(found, Found) or not isinstance(root, Table):
         problems.check()
         raise AssertionError("what is no mapping is a problem")
-    kafka = build.plain_settings(found.get("kafka"))
-    pipelines = _pipelines(root, kafka, build.Builder(problems, directory))
+    pipelines = _pipelines(root, found.get("kafka"), build.Builder(problems, directory))
     problems.check()
     return Pipelines(
         build.catalog(found.get("catalog"), environment), build.spark(found.get("spark")), pipelines
     )
 
 
-def _pipelines(root: Table, kafka: Mapping[str, str], builder: build.Builder) -> tuple[PipelineConfig, ...]:
+def _pipelines(root: Table, kafka: Found | None, builder: build.Builder) -> tuple[PipelineConfig, ...]:
     """Each with the defaults under it; what was found wrong before is not told again."""
     problems = builder.problems
-    _, listed = root.entries.get("pipelines", (root.place, root))
+    _, listed = root.entries.get("pipelines", (root.place, None))
     _, defaults = root.entries.get("defaults", (root.place, Table({}, root.place)))
     if not isinstance(listed, Table):
         return ()
     if not listed.entries:
         problems.add(listed.place, "pipelines: there is none")
-    made = []
+    shared, made = build.plain_settings(kafka), []
     for name, (place, node) in listed.entries.items():
         where = f"pipeline '{name}'"
         whole = merged(DEFAULTS, defaults, node)
@@ -75,14 +74,20 @@ def _pipelines(root: Table, kafka: Mapping[str, str], builder: build.Builder) ->
             whole = Table(whole.entries, place)
         found = PIPELINE.read(whole, problems, where)
         if isinstance(found, Found):
-            made.append(builder.pipeline(name, found, kafka))
-            if not has_brokers(made[-1]):
+            made.append(builder.pipeline(name, found, shared))
+            source = found.get("source")
+            if not _brokers_written(kafka, source.get("settings") if source is not None else None):
                 problems.add(
                     found.place_of("source"),
                     f"{where} has no brokers: write 'bootstrap.servers' under 'kafka' or under 'settings' of "
                     "its source",
                 )
     return tuple(made)
+
+
+def _brokers_written(*settings: Found | None) -> bool:
+    """Also as something that could not be read: that was told already."""
+    return any(name in found.nodes for name in _BROKERS for found in settings if found is not None)
 
 
 def has_brokers(pipeline: PipelineConfig) -> bool:

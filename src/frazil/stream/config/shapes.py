@@ -62,7 +62,7 @@ class Text:
             return WRONG
         if self.words and node.text not in self.words:
             near = difflib.get_close_matches(node.text, self.words, 1) if node.written is None else []
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = f"; did you mean '{near[0]}'?" if near else "."
             problems.add(node.place, f"{where}: {_shown(node)} is not legal{hint} Legal: {self.legal}")
             return WRONG
         try:
@@ -267,13 +267,17 @@ class Record:
         return Found(values, {key: inner for key, (_, inner) in node.entries.items()}, node.place)
 
     def _check_presence(self, node: Table, problems: Problems, where: str) -> None:
+        # One that is there misspelt was told already.
+        misspelt = [key for key in node.entries if key not in self.keys]
+        meant = {near for key in misspelt for near in difflib.get_close_matches(key, self.keys, 1)}
+        there = {*node.entries, *meant}
         missing = [
             f"'{key}'"
             for key, spec in self.keys.items()
-            if (spec.required or (spec.needed and not self.partial)) and key not in node.entries
+            if (spec.required or (spec.needed and not self.partial)) and key not in there
         ]
         chosen = [key for key in self.one_of if key in node.entries]
-        if self.one_of and not chosen and not self.partial:
+        if self.one_of and there.isdisjoint(self.one_of) and not self.partial:
             missing.append(" or ".join(f"'{key}'" for key in self.one_of))
         if missing:
             problems.add(node.place, f"{where} lacks {', '.join(missing)}")
@@ -337,7 +341,7 @@ def unknown(key: str, legal: Iterable[str], what: str, where: str = "") -> str:
 
 def _inside(key: str, where: str, shape: Shape) -> str:
     """How messages name what stands under a key."""
-    if isinstance(shape, Record | MapOf | Either):
+    if isinstance(shape, Record | MapOf):
         return key if where == "the file" else f"{key} of {where}"
     return key
 

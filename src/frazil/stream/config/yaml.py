@@ -91,7 +91,7 @@ class _Builder:
             self._problems.add(place, f"the tag {tag} means nothing here; leave it out")
             kind = "str"
         # The text stays as written: a topic may be named `no` or `3`.
-        scalar = Scalar(raw.value, place, kind, flow=flow)
+        scalar = Scalar(raw.value, place, kind, flow=flow and raw.style is None)
         return self._substituted(scalar) if "${" in raw.value else scalar
 
     def _substituted(self, scalar: Scalar) -> Scalar:
