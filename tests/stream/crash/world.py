@@ -1,0 +1,105 @@
+"""A topic, a table and the pipeline between them, and the question whether they agree."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tests.stream.crash.records import SCHEMA, Feed, Row, below
+from tests.stream.crash.runs import Run
+from tests.stream.crash.tables import Shelf
+
+_numbers = itertools.count(1)
+NAMESPACE = "crash"
+#: The same rows by the Spark path.
+SAME = "SELECT id, part, seq, at, note FROM source"
+
+
+@dataclass
+class Line:
+    """One pipeline with its own topic and table."""
+
+    name: str
+    shelf: Shelf
+    feed: Feed
+    through_spark: bool = False
+    #: A few records a round, so that there are rounds before and after the one that is disturbed.
+    records_per_round: int = 400
+    records_per_task: int = 100
+    partitioning: tuple[str, ...] = ("bucket(2, id)",)
+
+    @property
+    def table(self) -> str:
+        return f"{NAMESPACE}.{self.name}"
+
+    def config(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "source": {"topics": [self.feed.topic]},
+            "schema": SCHEMA,
+            "table": self.table,
+            "event_time": "at",
+            "freshness": "200ms",
+            "limits": {
+                "records_per_round": self.records_per_round,
+                "records_per_task": self.records_per_task,
+            },
+        }
+        if self.partitioning:
+            found["partitioning"] = list(self.partitioning)
+        if self.through_spark:
+            found["transform"] = SAME
+        return found
+
+    def next_offsets(self) -> list[int]:
+        """Of the newest stamp; empty if there is none."""
+        stamp = next(self.shelf.stamps(self.table, self.name), None)
+        return [] if stamp is None else list(stamp["positions"][self.feed.topic]["next"])
+
+    def check(self, *, complete: bool = True, extra: Counter[Row] | None = None) -> None:
+        """The table has what the log has below the stamp, once; `complete`: and that is all of the log."""
+        log = self.feed.log()
+        rows = self.shelf.rows(self.table) if self.shelf.exists(self.table) else Counter[Row]()
+        positions = self.next_offsets() if self.shelf.exists(self.table) else []
+        expected = below(log, positions) + (extra or Counter())
+        lost, twice = expected - rows, rows - expected
+        assert not lost, f"{lost.total()} rows lost, such as {min(lost)}"
+        assert not twice, f"{twice.total()} rows too many, such as {min(twice)}"
+        if complete:
+            assert below(log, positions) == Counter(log.values()), "not everything was read"
+
+    def check_storage(self) -> None:
+        """After a claim that followed, no file of a failed round is left."""
+        assert self.shelf.stray_files(self.table) == set()
+
+
+def config(*lines: Line) -> dict[str, Any]:
+    """The file of these pipelines: one catalog, one Spark."""
+    shelf, feed = lines[0].shelf, lines[0].feed
+    catalog = {"uri": shelf.server.uri}
+    if shelf.warehouse is not None:
+        catalog["warehouse"] = shelf.warehouse
+    return {
+        "catalog": catalog,
+        "kafka": {"bootstrap.servers": feed.bootstrap},
+        "spark": {"master": "local[2]"},
+        "pipelines": {line.name: line.config() for line in lines},
+    }
+
+
+def fresh(stem: str) -> str:
+    return f"{stem}-{os.getpid()}-{next(_numbers)}".replace("_", "-")
+
+
+def run_once(*lines: Line, code: int = 0) -> Run:
+    """A whole bounded run; its events are still there afterwards."""
+    run = Run(config(*lines), "--once")
+    try:
+        found = run.wait()
+        assert found == code, f"exit code {found}, not {code}\n{run.story()}"
+    except BaseException:
+        run.close()
+        raise
+    return run
