@@ -22,7 +22,7 @@ from frazil.cli.main import cli
 @pytest.mark.slow
 def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "frazil.cli", "demo", "--json", "--keep"],
+        [sys.executable, "-m", "frazil.cli", "demo", "--json", "--keep", "--seconds", "4"],
         env=os.environ | {"TMPDIR": str(tmp_path)},
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -39,10 +39,22 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
         assert lines, process.communicate()[1]
         document = json.loads("".join(lines))
         steps = {step["step"]: step for step in document["steps"]}
-        assert list(steps) == ["serve", "bootstrap", "warehouse", "spark", "pyiceberg", "duckdb", "s3"]
-        assert steps["spark"]["rows_before_merge"] == 1000
-        # 1,000 rows, 25 deleted and 50 inserted by the MERGE.
-        assert {steps[name]["rows"] for name in ("spark", "pyiceberg", "duckdb", "s3")} == {1025}
+        assert list(steps) == [
+            "services",
+            "warehouse",
+            "produce",
+            "plan",
+            "run",
+            "spark",
+            "pyiceberg",
+            "duckdb",
+            "verify",
+        ]
+        produced = steps["run"]["produced"]
+        assert produced > steps["produce"]["orders"] == 50_000
+        assert {steps[name]["orders"] for name in ("spark", "pyiceberg", "duckdb")} == {produced}
+        assert len({steps[name]["amount"] for name in ("spark", "pyiceberg", "duckdb")}) == 1
+        assert steps["services"]["s3"] is True
         status, info = call("GET", f"{document['uri']}/management/v1/info")
         assert (status, info["bootstrapped"]) == (200, True)
         process.send_signal(signal.SIGINT)
@@ -50,7 +62,7 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 0, story
-    assert "All engines agree on 1,025 rows" in story
+    assert f"Log and engines agree on {produced:,} orders" in story
     assert f"spark.sql.catalog.lake.uri={document['uri']}/catalog" in story
     # Spark's own chatter does not get between the lines.
     assert "WARN" not in story

