@@ -12,9 +12,10 @@ from pathlib import Path
 
 from bench.catalog import scale, vended
 from bench.catalog.client import Plan, run
-from bench.processes import resident_mb
 from bench.catalog.report import GOALS, Report
 from bench.catalog.targets import Database, Server, Target, database_server, target
+from bench.processes import resident_mb
+from bench.results import keep
 from frazil.devstack.postgres import Postgres
 
 _PLANS = {
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
     if options.results:
-        options.results.write_text(report.markdown())
+        keep(options.results, "catalog", report.markdown())
     print()
     for result in report.results():
         print(result.line())

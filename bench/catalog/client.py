@@ -13,9 +13,9 @@ from multiprocessing import get_context
 
 from bench.catalog.http_client import Connection
 from bench.catalog.measurement import Measurement, Round
-from bench.processes import cpu_seconds, resident_mb
 from bench.catalog.targets import Target
 from bench.catalog.workloads import WORKLOADS, Workload, WrongAnswer
+from bench.processes import cpu_seconds, resident_mb
 
 CONNECTIONS = 8
 

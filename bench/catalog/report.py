@@ -125,7 +125,7 @@ class Report:
         for database in ("postgres", "sqlite"):
             rows = self.table(database)
             if len(rows) > 1:
-                parts += ["", f"## {database}", "", "| " + " | ".join(rows[0]) + " |"]
+                parts += ["", f"### {database}", "", "| " + " | ".join(rows[0]) + " |"]
                 parts += ["|---|---|" + "---:|" * (len(rows[0]) - 2)]
                 parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
                 rest = [f"{s} {mb:.0f} MB" for (s, d), mb in self.rest_mb.items() if d == database]
@@ -181,7 +181,7 @@ def _aligned(rows: list[Sequence[str]]) -> list[str]:
 
 
 _INTRODUCTION = """\
-# Benchmark results
+## The catalog
 
 The catalog server beside Iceberg's own reference server: same machine, same kind of database, a warehouse
 on local disk, the same client with 8 connections, one server at a time, both warm. Every figure here was

@@ -1,24 +1,41 @@
-"""What runs in the driver process of a Spark side."""
+"""The driver processes of Spark sides: what runs in them, and how they are told."""
 
 from __future__ import annotations
 
+import multiprocessing
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.ingest.messages import SCHEMA
 from bench.ingest.place import NAMESPACE
+from frazil.core.schema import Field, Schema
 from frazil.jvm.jars import SPARK_ICEBERG, SPARK_KAFKA, jars
 from frazil.lake.session import spark_session, spark_settings
+from frazil.stream.config.model import (
+    CatalogConfig,
+    JsonFormat,
+    KafkaSource,
+    PipelineConfig,
+    Pipelines,
+    SparkConfig,
+    TableConfig,
+    Transform,
+)
+from frazil.stream.events import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MASTER = "local[2]"
 _MEMORY = "1g"
+_END_SECONDS = 60
+#: The name of our pipeline.
+PIPELINE = "bench"
 _SPARK_TYPES = {"long": "bigint", "timestamptz": "bigint"}
 
 
@@ -29,6 +46,44 @@ class Addresses:
 
 
 Ingest = Callable[[str, str], None]
+
+
+class DriverProcess:
+    """A function in a process of its own that answers each message with None or with an error."""
+
+    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+        spawned = multiprocessing.get_context("spawn")
+        self._connection, theirs = spawned.Pipe()
+        self._process = spawned.Process(target=target, args=(theirs, *arguments))
+        self._process.start()
+        theirs.close()
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None, "it was started"
+        return self._process.pid
+
+    def call(self, message: object) -> None:
+        self._connection.send(message)
+        self._answer()
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.join(_END_SECONDS)
+        self._process.kill()
+
+    def _answer(self) -> None:
+        try:
+            error = self._connection.recv()
+        except EOFError:
+            error = "its process ended"
+        if error is not None:
+            raise RuntimeError(f"the driver failed: {error}")
 
 
 def serve(connection: Connection, driver: str, addresses: Addresses) -> None:
@@ -50,6 +105,30 @@ def serve(connection: Connection, driver: str, addresses: Addresses) -> None:
         except Exception:  # noqa: BLE001 - the other end raises it
             connection.send(traceback.format_exc())
     spark.stop()
+
+
+def serve_steady(
+    connection: Connection, addresses: Addresses, topic: str, table: str, freshness: float
+) -> None:
+    """Run our pipeline until any message comes."""
+    from frazil.stream.runner import Runner
+
+    spark = spark_session(master=_MASTER, memory=_MEMORY)
+    given = pipelines(addresses, topic, table, freshness=freshness)
+    runner = Runner(given, spark, observer=Silent())
+    failed: list[str] = []
+    running = threading.Thread(target=lambda: failed.extend(map(str, runner.run().values())))
+    running.start()
+    connection.send(None)
+    try:
+        connection.recv()
+    except EOFError:
+        return
+    finally:
+        runner.stop()
+        running.join()
+        spark.stop()
+    connection.send("; ".join(failed) or None)
 
 
 def _plain(addresses: Addresses) -> tuple[SparkSession, Ingest]:
@@ -86,4 +165,48 @@ def _plain(addresses: Addresses) -> tuple[SparkSession, Ingest]:
     return spark, ingest
 
 
-_DRIVERS: dict[str, Callable[[Addresses], tuple[SparkSession, Ingest]]] = {"spark": _plain}
+def pipelines(
+    addresses: Addresses, topic: str, table: str, *, sql: str | None = None, freshness: float = 30.0
+) -> Pipelines:
+    """Our own way: one pipeline from the topic to the table."""
+    one = PipelineConfig(
+        name=PIPELINE,
+        source=KafkaSource({"bootstrap.servers": addresses.bootstrap_servers}, topics=(topic,)),
+        format=JsonFormat(timestamps="ms"),
+        schema=Schema(tuple(Field(name, kind) for name, kind in SCHEMA.items())),
+        table=TableConfig((NAMESPACE,), table),
+        freshness=freshness,
+        transform=Transform(sql=sql) if sql else None,
+    )
+    return Pipelines(CatalogConfig(addresses.catalog_uri), SparkConfig(_MASTER), (one,))
+
+
+class Silent:
+    """Nobody watches."""
+
+    def notify(self, event: Event) -> None:
+        pass
+
+
+def _ours(addresses: Addresses, sql: str | None = None) -> tuple[SparkSession, Ingest]:
+    from frazil.stream.runner import Runner
+
+    spark = spark_session(master=_MASTER, memory=_MEMORY)
+
+    def ingest(topic: str, table: str) -> None:
+        given = pipelines(addresses, topic, table, sql=sql)
+        for error in Runner(given, spark, observer=Silent(), once=True).run().values():
+            raise error
+
+    return spark, ingest
+
+
+def _transformed(addresses: Addresses) -> tuple[SparkSession, Ingest]:
+    return _ours(addresses, "SELECT * FROM source")
+
+
+_DRIVERS: dict[str, Callable[[Addresses], tuple[SparkSession, Ingest]]] = {
+    "fused": _ours,
+    "sparkpath": _transformed,
+    "spark": _plain,
+}

@@ -110,6 +110,8 @@ def _fill(bootstrap_servers: str, topic: str, partition: int, rows: int) -> None
             "enable.idempotence": True,
             "compression.type": "lz4",
             "linger.ms": 20,
+            # A fresh broker keeps idempotent producers waiting for a moment, and they complain.
+            "log_level": 3,
             "queue.buffering.max.messages": 500_000,
         }
     )

@@ -70,7 +70,7 @@ class Meter:
 
 
 def spark_processes(driver: int) -> dict[Process, str]:
-    """The processes of a PySpark driver: itself, its JVM, and the Python workers with the daemon that forks them."""
+    """A PySpark driver, its JVM, and the Python workers with the daemon that forks them."""
     return {process: _spark_kind(process) for process in tree(driver)}
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
 from typing import ClassVar
 
 from bench.ingest import drivers
-from bench.ingest.drivers import Addresses
+from bench.ingest.drivers import Addresses, DriverProcess
+from bench.ingest.messages import SCHEMA
 from bench.ingest.meter import spark_processes
 from bench.ingest.place import NAMESPACE, Place
 from bench.processes import Process, tree
@@ -49,36 +48,17 @@ class SparkSide(Side):
     driver: ClassVar[str]
 
     def start(self) -> None:
-        spawned = multiprocessing.get_context("spawn")
-        self._connection: Connection
-        self._connection, theirs = spawned.Pipe()
         addresses = Addresses(self.place.kafka.bootstrap_servers, self.place.server.catalog_uri)
-        self._process = spawned.Process(target=drivers.serve, args=(theirs, self.driver, addresses))
-        self._process.start()
-        theirs.close()
-        self._answer()
+        self._process = DriverProcess(drivers.serve, self.driver, addresses)
 
     def ingest(self, topic: str, table: str) -> None:
-        self._connection.send((topic, table))
-        self._answer()
+        self._process.call((topic, table))
 
     def processes(self) -> Mapping[Process, str]:
-        pid = self._process.pid
-        assert pid is not None
-        return spark_processes(pid)
+        return spark_processes(self._process.pid)
 
     def close(self) -> None:
-        self._connection.close()
-        self._process.join(30)
-        self._process.kill()
-
-    def _answer(self) -> None:
-        try:
-            error = self._connection.recv()
-        except EOFError:
-            error = "its process ended"
-        if error is not None:
-            raise RuntimeError(f"{self.label} failed: {error}")
+        self._process.close()
 
 
 class Fused(SparkSide):
@@ -102,8 +82,11 @@ class FlinkSide(Side):
     name = "flink"
     label = "Flink Iceberg sink"
 
-    def start(self) -> None:
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self._flink = Flink()
+
+    def start(self) -> None:
         self._flink.start()
         for setting in (
             # Its default sink loses rows at the end of a bounded input.
@@ -118,8 +101,6 @@ class FlinkSide(Side):
 
     def ingest(self, topic: str, table: str) -> None:
         source = f"source_{table}"
-        from bench.ingest.messages import SCHEMA
-
         columns = ", ".join(f"`{name}` {_FLINK_TYPES.get(kind, 'BIGINT')}" for name, kind in SCHEMA.items())
         self._flink.execute(
             f"CREATE TEMPORARY TABLE default_catalog.default_database.{source} ({columns}) WITH ("

@@ -1,0 +1,115 @@
+"""`python -m bench.ingest`: measure, print, end with RESULT lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from bench.ingest import latency
+from bench.ingest.meter import Meter
+from bench.ingest.place import Place, place
+from bench.ingest.report import Measurement, Report, Worker
+from bench.ingest.sides import SIDES, Side
+from bench.processes import cpu_seconds
+from bench.results import keep
+
+_TOPIC, _WARM_TOPIC = "orders", "warm"
+_WORKERS = "workers"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options().parse_args(arguments)
+    report = Report(rows=options.rows, warm=options.warm)
+    with place() as where:
+        if options.sides:
+            _say(f"producing {options.warm + options.rows:,} messages …")
+            where.fill(_WARM_TOPIC, options.warm)
+            where.fill(_TOPIC, options.rows)
+        for name in options.sides:
+            _side(report, where, SIDES[name](where), options.repeat)
+        if options.latency_seconds:
+            _say(f"latency under {options.rate:,} rows/s …")
+            report.latency = latency.measure(
+                where, rate=options.rate, warm_seconds=options.latency_warm, seconds=options.latency_seconds
+            )
+    print(report.text())
+    if options.json:
+        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+    if options.results:
+        keep(options.results, "ingest", report.markdown())
+    print()
+    for result in report.results():
+        print(result.line())
+
+
+def _side(report: Report, where: Place, side: Side, repeat: int) -> None:
+    _say(f"{side.label}: starting, warming …")
+    side.start()
+    with closing(side):
+        _once(report, where, side, _WARM_TOPIC)
+        for _ in range(repeat):
+            _settle(where)
+            found = _once(report, where, side, _TOPIC)
+            report.measurements.append(found)
+            _say(
+                f"{side.label}: {found.per_second:,.0f} rows/s, {found.per_cpu_second:,.0f} rows/CPU-s, "
+                f"{found.landed.rows:,} rows, {found.landed.wrong} wrong"
+            )
+
+
+def _once(report: Report, where: Place, side: Side, topic: str) -> Measurement:
+    table = f"{side.name}_{topic}"
+    rows = where.topics[topic]
+    where.create(table)
+    before = cpu_seconds(where.server.pid)
+    with Meter(side.processes) as meter:
+        side.ingest(topic, table)
+    catalog = cpu_seconds(where.server.pid) - before
+    found = Measurement(side.name, side.label, rows, meter.usage, catalog, where.examine(table, rows))
+    where.drop(table)
+    if side.name == "fused":
+        report.workers.append(Worker(rows, meter.usage.largest_mb.get(_WORKERS, 0.0)))
+    return found
+
+
+def _settle(where: Place) -> None:
+    """What the last one left behind would otherwise be paid for by the next one."""
+    time.sleep(2)
+    if not where.kafka.running:
+        raise RuntimeError(f"the broker ended: {where.kafka.log_tail()}")
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench.ingest", description=__doc__)
+    parser.add_argument("--rows", type=int, default=8_000_000, help="messages of the topic")
+    parser.add_argument("--warm", type=int, default=1_000_000, help="messages of the warm-up")
+    parser.add_argument("--repeat", type=int, default=1, help="measured runs of each side; medians count")
+    parser.add_argument(
+        "--sides", type=_sides, default=list(SIDES), help=f"of {','.join(SIDES)}; '' for none"
+    )
+    parser.add_argument("--rate", type=int, default=10_000, help="rows a second while latency is measured")
+    parser.add_argument("--latency-seconds", type=float, default=60, help="0 leaves it out")
+    parser.add_argument("--latency-warm", type=float, default=20, help="seconds that do not count")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="put a section into FILE (RESULTS.md)")
+    return parser
+
+
+def _sides(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    if unknown := set(names) - set(SIDES):
+        raise argparse.ArgumentTypeError(f"no such side: {', '.join(unknown)}; there are {', '.join(SIDES)}")
+    return names
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""What is printed and kept: the table, RESULT lines, JSON, a section of bench/RESULTS.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+from bench.ingest.latency import Latency
+from bench.ingest.meter import Usage
+from bench.ingest.place import Landed
+from bench.results import Result
+from frazil import __version__
+from frazil.devstack import flink
+from frazil.jvm.jars import FLINK, SPARK_ICEBERG, jars
+from frazil.jvm.java import find_java
+
+#: Rows per CPU-second of the first over those of the second.
+GOALS = {("fused", "flink"): 1.5, ("fused", "spark"): 2.5, ("sparkpath", "spark"): 1.0}
+
+_HEADER = (
+    "side",
+    "rows/s",
+    "rows/CPU-s",
+    "CPU-s/M",
+    "of which",
+    "catalog",
+    "MB",
+    "files",
+    "commits",
+    "wrong",
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One run of one side over the whole topic."""
+
+    side: str
+    label: str
+    rows: int
+    usage: Usage
+    catalog_cpu: float
+    landed: Landed
+
+    @property
+    def per_cpu_second(self) -> float:
+        return self.rows / self.usage.cpu_seconds
+
+    @property
+    def per_second(self) -> float:
+        return self.rows / self.usage.seconds
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The largest Python worker after a backlog of some size."""
+
+    rows: int
+    peak_mb: float
+
+
+@dataclass
+class Report:
+    """Everything one run measured."""
+
+    rows: int
+    warm: int
+    measurements: list[Measurement] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
+    latency: Latency | None = None
+    #: Before anything was started: how busy the machine was with other things.
+    load_before: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    def results(self) -> list[Result]:
+        found = []
+        for (ours, theirs), goal in GOALS.items():
+            a, b = self._efficiency(ours), self._efficiency(theirs)
+            if a and b:
+                found.append(Result(f"ingest.{ours}.vs_{theirs}", a / b, ">=", goal))
+        if self.measurements or self.latency:
+            wrong = sum(m.landed.wrong for m in self.measurements)
+            wrong += self.latency.wrong if self.latency else 0
+            found.append(Result("ingest.rows_wrong", wrong, "<=", 0))
+        return found
+
+    def _efficiency(self, side: str) -> float:
+        found = [m.per_cpu_second for m in self.measurements if m.side == side]
+        return median(found) if found else 0.0
+
+    def notes(self) -> list[str]:
+        """What has no goal."""
+        lines = []
+        if self.latency is not None:
+            found = self.latency
+            lines.append(
+                f"event to queryable at freshness 1 s under {found.rate:,} rows/s: p50 {found.p50:.2f} s, "
+                f"p99 {found.p99:.2f} s, longest {found.longest:.2f} s over {found.rows:,} rows in "
+                f"{found.commits} commits; all processes of the side together used {found.busy:.2f} of a core"
+            )
+        if self.workers:
+            sizes = ", ".join(f"{w.peak_mb:.0f} MB after {w.rows:,} rows" for w in self.workers)
+            lines.append(f"largest Python worker of the fused path: {sizes}")
+        return lines
+
+    def table(self) -> list[Sequence[str]]:
+        return [_HEADER, *map(_row, self.measurements)]
+
+    def text(self) -> str:
+        rows = self.table()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(["", *lines, "", *self.notes()])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "rows": self.rows,
+            "warm": self.warm,
+            "surroundings": surroundings(),
+            "load_before": round(self.load_before, 2),
+            "measurements": [asdict(m) for m in self.measurements],
+            "workers": [asdict(w) for w in self.workers],
+            "latency": asdict(self.latency) if self.latency else None,
+            "results": [
+                {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
+                for r in self.results()
+            ],
+        }
+
+    def markdown(self) -> str:
+        parts = [_INTRODUCTION, f"Measured on {datetime.now(UTC):%Y-%m-%d}.", ""]
+        parts += [f"- {name}: {value}" for name, value in surroundings().items()]
+        parts += [f"- load average before the run: {self.load_before:.1f}"]
+        parts += [f"- messages: {self.rows:,}, after a warm-up of {self.warm:,}"]
+        parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
+        parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
+        rows = self.table()
+        parts += ["", "| " + " | ".join(rows[0]) + " |", "|---|" + "---:|" * (len(_HEADER) - 1)]
+        parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
+        parts += ["", *(f"- {note[0].upper()}{note[1:]}." for note in self.notes())]
+        return "\n".join([*parts, _NOTES])
+
+
+def surroundings() -> dict[str, str]:
+    """Versions and the shape of the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    runtimes = {"Spark": _iceberg(SPARK_ICEBERG), "Flink": _iceberg(FLINK)}
+    return {
+        "frazil": __version__,
+        "Spark": f"{version('pyspark')}, {runtimes['Spark']}, Java {find_java().version}",
+        "Flink": f"{flink.VERSION}, {runtimes['Flink']}",
+        "Python": f"{platform.python_version()}, pyarrow {version('pyarrow')}",
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
+    }
+
+
+def _iceberg(name: str) -> str:
+    return next(jar.stem for jar in jars(name) if "runtime" in jar.name and jar.name.startswith("iceberg"))
+
+
+def _row(m: Measurement) -> Sequence[str]:
+    millions = m.rows / 1e6
+    split = ", ".join(f"{kind} {cpu / millions:.2f}" for kind, cpu in sorted(m.usage.cpu.items()))
+    return (
+        m.label,
+        f"{m.per_second:,.0f}",
+        f"{m.per_cpu_second:,.0f}",
+        f"{m.usage.cpu_seconds / millions:.2f}",
+        split,
+        f"{m.catalog_cpu / millions:.3f}",
+        f"{m.usage.peak_mb:,.0f}",
+        f"{m.landed.files}",
+        f"{m.landed.snapshots}",
+        f"{m.landed.wrong}",
+    )
+
+
+_INTRODUCTION = """\
+## Kafka into Iceberg
+
+One topic of JSON messages of about 130 bytes in 2 partitions, landed in an Iceberg table (not partitioned,
+zstd) by each side in turn: same broker, same frazil catalog, same local disk, parallelism 2, each side warmed
+in the same session. Every figure here was measured by
+
+    make bench-ingest ARGS="--results bench/RESULTS.md"
+
+which also compares every row of every table with what was produced."""
+
+_NOTES = """\
+- *Spark toTable* is Structured Streaming with Spark's Kafka source, `from_json` and the trigger *available
+  now*, the way its manual shows it. *Flink Iceberg sink* is Flink SQL with the v2 sink, a bounded Kafka
+  source and a checkpoint every 10 s; its default sink loses rows at the end of a bounded input. *SQL transform*
+  is `SELECT * FROM source`.
+- *CPU-s/M* is CPU-seconds a million rows of every process of the side (driver, JVM, Python workers and those
+  of them that ended; JobManager, TaskManager, SQL gateway), not of the broker; the catalog's are beside it.
+  Ratios are our rows per CPU-second over theirs. *MB* is the most that all processes of the side held
+  together, pages that they share counted for each. *commits* counts snapshots, our claim among them.
+- Event to queryable is from the produce call until a reader that polls the catalog every 20 ms sees a
+  snapshot whose stamp covers the record.
+"""
