@@ -17,6 +17,8 @@ _COMMANDS = (
     "plan",
     "run",
     "status",
+    "reset",
+    "verify",
     "migrate",
     "client",
     "key",

@@ -44,7 +44,7 @@ def _combined(columns: list[pa.Array], rows: int) -> Hashes:
 
 
 def _hashes(column: pa.Array) -> Hashes:
-    if isinstance(column.type, pa.ExtensionType):
+    if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     kind = column.type
     if pa.types.is_null(kind):

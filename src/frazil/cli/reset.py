@@ -1,0 +1,161 @@
+"""`frazil reset`: move a pipeline to other positions of its log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from frazil.cli.quiet_spark import SparkLog, quiet_session, require_packages
+from frazil.cli.remote import confirm, plain, print_json, print_table, yes_option
+from frazil.cli.run import chosen
+from frazil.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from frazil.core.stamp import Stamp
+    from frazil.stream.reset import Move, Reset, Target
+
+_NEWEST = "newest"
+
+
+@click.command(short_help="Move a pipeline to other positions: read again, or leave out.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("pipeline")
+@click.option(
+    "--to-offsets",
+    multiple=True,
+    metavar="POSITION",
+    help="earliest, latest, or TOPIC=earliest, or TOPIC=PARTITION:OFFSET,…; may be given for several topics. "
+    "What is not named stays where it is.",
+)
+@click.option(
+    "--to-time", metavar="TIME", help="The first record at or after it, such as 2026-01-31T08:00:00Z."
+)
+@click.option(
+    "--to-stamp",
+    is_flag=False,
+    flag_value=_NEWEST,
+    metavar="[SNAPSHOT_ID]",
+    help="Where that commit of the pipeline was; without an id its newest one, as after a rollback.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+@yes_option
+def reset(
+    file: Path,
+    pipeline: str,
+    to_offsets: tuple[str, ...],
+    to_time: str | None,
+    to_stamp: str | None,
+    as_json: bool,
+    yes: bool,
+) -> None:
+    """Move PIPELINE of FILE to other positions of its log; the next run goes on there.
+
+    It first shows what would be read a second time (those rows are then twice in the table) and what would be
+    left out. A writer of the pipeline that runs is stopped. The table's rows stay as they are.
+
+    \b
+    frazil reset pipelines.yaml orders --to-offsets earliest
+    frazil reset pipelines.yaml orders --to-offsets orders=0:1500,1:1480
+    frazil reset pipelines.yaml orders --to-stamp
+    """
+    require_packages()
+    from frazil.client import Client, Retry
+    from frazil.lake.authority import MetadataHistory
+    from frazil.lake.catalog import Lake
+    from frazil.stream import reset as work
+    from frazil.stream.config import load_pipelines
+    from frazil.stream.kafka.log import KafkaLog
+
+    target = _target(to_offsets, to_time, to_stamp)
+    pipelines = chosen(load_pipelines(file), (pipeline,))
+    (config,) = pipelines.pipelines
+    catalog = pipelines.catalog
+    with Client(
+        catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=Retry(attempts=3)
+    ) as client:
+        metadata = client.tables.load(config.table.namespace, config.table.name).metadata
+        planned = work.plan_reset(config, MetadataHistory(metadata), KafkaLog(config.source), target)
+        if not as_json:
+            _show(planned)
+        confirm(f"Move pipeline {pipeline}?", yes)
+        log = SparkLog.at(None)
+        try:
+            spark = quiet_session(pipelines, log)
+            try:
+                stamp = work.reset(config, Lake(spark, client), target, planned)
+            finally:
+                spark.stop()
+        finally:
+            log.remove()
+    if as_json:
+        print_json(_document(planned, stamp))
+    else:
+        click.echo(f"Moved: epoch {stamp.epoch}. The next run goes on there.")
+
+
+def _target(to_offsets: tuple[str, ...], to_time: str | None, to_stamp: str | None) -> Target:
+    from frazil.stream.reset import ToStamp, ToTime, parse_offsets
+
+    if sum(map(bool, (to_offsets, to_time, to_stamp))) != 1:
+        raise click.UsageError("Say where to, in one way: --to-offsets, --to-time or --to-stamp.")
+    if to_offsets:
+        return parse_offsets(to_offsets)
+    if to_time:
+        return ToTime(_time(to_time))
+    if to_stamp == _NEWEST:
+        return ToStamp()
+    if to_stamp is None or not to_stamp.isdecimal():
+        raise InvalidInput(
+            f"'{to_stamp}' is no snapshot id: write its number, or --to-stamp alone at the end"
+        )
+    return ToStamp(int(to_stamp))
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInput(f"'{text}' is no time: write it like 2026-01-31T08:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _show(planned: Reset) -> None:
+    rows = [[move.topic, move.partition, _before(move), move.after, _effect(move)] for move in planned.moves]
+    print_table(["topic", "partition", "was at", "goes to", "so that"], rows)
+    for note in planned.notes:
+        click.echo(plain(f"Note: {note}."))
+    if planned.again:
+        click.echo(f"{planned.again:,} offsets are read again: their rows will be in the table twice.")
+    if planned.skipped:
+        click.echo(f"{planned.skipped:,} offsets are left out: their rows will not be in the table.")
+    if any(move.before is None for move in planned.moves):
+        click.echo("Where nothing is known of what was read, rows may come twice or be left out.")
+
+
+def _before(move: Move) -> str:
+    return "-" if move.before is None else str(move.before)
+
+
+def _effect(move: Move) -> str:
+    if move.before is None:
+        return "it is read from there"
+    if move.again:
+        return f"{move.again:,} are read again"
+    return f"{move.skipped:,} are left out" if move.skipped else "nothing changes"
+
+
+def _document(planned: Reset, stamp: Stamp) -> dict[str, Any]:
+    return {
+        "pipeline": planned.pipeline,
+        "epoch": stamp.epoch,
+        "read-again": planned.again,
+        "left-out": planned.skipped,
+        "notes": list(planned.notes),
+        "partitions": [
+            {"topic": move.topic, "partition": move.partition, "before": move.before, "after": move.after}
+            for move in planned.moves
+        ],
+    }
