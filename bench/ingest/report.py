@@ -195,8 +195,8 @@ which also compares every row of every table with what was produced."""
 _NOTES = """\
 - *Spark toTable* is Structured Streaming with Spark's Kafka source, `from_json` and the trigger *available
   now*, the way its manual shows it. *Flink Iceberg sink* is Flink SQL with the v2 sink, a bounded Kafka
-  source and a checkpoint every 10 s; its default sink loses rows at the end of a bounded input. *SQL transform*
-  is `SELECT * FROM source`.
+  source and a checkpoint every 10 s; its default sink loses rows at the end of a bounded input. *SQL
+  transform* is `SELECT * FROM source`.
 - *CPU-s/M* is CPU-seconds a million rows of every process of the side (driver, JVM, Python workers and those
   of them that ended; JobManager, TaskManager, SQL gateway), not of the broker; the catalog's are beside it.
   Ratios are our rows per CPU-second over theirs. *MB* is the most that all processes of the side held
