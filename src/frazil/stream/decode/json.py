@@ -49,14 +49,19 @@ class JsonDecoder:
 
     def decode(self, values: pa.BinaryArray) -> pa.RecordBatch:
         """All records, by the schema's `to_arrow()`; Undecodable at the first bad one."""
-        batch, bad = self._reader.read(values, lenient=False)
+        batch, bad = self._read(values, lenient=False)
         if bad:
             raise bad[0]
         return batch
 
     def decode_lenient(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, list[Undecodable]]:
         """The good records in their order, and the bad ones."""
-        return self._reader.read(values, lenient=True)
+        return self._read(values, lenient=True)
+
+    def _read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]:
+        if values.type != pa.binary():
+            raise TypeError(f"records come as an array of binary, not of {values.type}")
+        return self._reader.read(values, lenient=lenient)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JsonDecoder, self._arguments

@@ -15,11 +15,24 @@ from frazil.stream.decode.undecodable import Undecodable
 
 #: In the order of `kind_t` in json_column.h.
 _KINDS = {
-    name: number
-    for number, name in enumerate(
-        ("boolean", "int", "long", "float", "double", "decimal", "string", "date", "time", "timestamp")
-        + ("timestamptz", "instant", "uuid", "binary", "fixed", "list", "map", "struct")
-    )
+    "boolean": 0,
+    "int": 1,
+    "long": 2,
+    "float": 3,
+    "double": 4,
+    "decimal": 5,
+    "string": 6,
+    "date": 7,
+    "time": 8,
+    "timestamp": 9,
+    "timestamptz": 10,
+    "instant": 11,
+    "uuid": 12,
+    "binary": 13,
+    "fixed": 14,
+    "list": 15,
+    "map": 16,
+    "struct": 17,
 }
 
 

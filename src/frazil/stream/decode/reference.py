@@ -286,7 +286,7 @@ def _float(value: Any) -> float | None:
     """The nearest float of the nearest double, as every C program has it."""
     found = _double(value)
     try:
-        return None if found is None else struct.unpack("f", struct.pack("f", found))[0]
+        return None if found is None else struct.unpack("<f", struct.pack("<f", found))[0]
     except OverflowError:
         return None
 

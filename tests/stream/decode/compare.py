@@ -1,0 +1,67 @@
+"""Both decoders over the same records."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from random import Random
+from typing import Literal, get_args
+
+import pyarrow as pa
+from tests.stream.decode import generate
+
+from frazil.core.schema import Schema
+from frazil.stream.config.model import JsonFormat
+from frazil.stream.decode.native import NativeReader
+from frazil.stream.decode.reference import ReferenceReader
+
+Timestamps = Literal["iso", "s", "ms", "us"]
+
+
+def exact(values: pa.BinaryArray) -> pa.BinaryArray:
+    """With no spare byte behind the data, where a sanitizer would not see a step too far."""
+    validity, offsets, data = values.buffers()
+    used = offsets.to_pybytes()[: 4 * (len(values) + 1)]
+    size = int.from_bytes(used[-4:], "little")
+    tight = (ctypes.c_char * size).from_buffer_copy(data.to_pybytes()[:size])
+    return pa.Array.from_buffers(pa.binary(), len(values), [validity, offsets, pa.py_buffer(tight)])
+
+
+def agree(columns: Schema, timestamps: Timestamps, records: Sequence[bytes | None]) -> tuple[int, int]:
+    """Same rows, same bad records, whole or up to the first one; how many were good and bad."""
+    settings = JsonFormat(timestamps)
+    values = exact(pa.array([b"before", *records], pa.binary()))[1:]
+    native, reference = NativeReader(columns, settings), ReferenceReader(columns, settings)
+    for lenient in (True, False):
+        batch, bad = native.read(values, lenient=lenient)
+        wanted, wanted_bad = reference.read(values, lenient=lenient)
+        batch.validate(full=True)
+        assert [str(one) for one in bad] == [str(one) for one in wanted_bad]
+        if lenient or not bad:
+            assert batch.schema.equals(columns.to_arrow(), check_metadata=True)
+            assert wanted.schema.equals(columns.to_arrow(), check_metadata=True)
+            assert batch.equals(wanted), f"{batch.to_pylist()} is not {wanted.to_pylist()}"
+    batch, bad = native.read(values, lenient=True)
+    return len(batch), len(bad)
+
+
+def random_round(rng: Random) -> tuple[int, int]:
+    """One schema and a batch for it, some of it spoilt."""
+    timestamps = rng.choice(get_args(Timestamps))
+    columns = generate.schema(rng)
+    records = [generate.record(rng, columns, timestamps) for _ in range(rng.randint(0, 12))]
+    spoilt = [generate.mutated(rng, one) if rng.random() < 0.3 else one for one in records]
+    return agree(columns, timestamps, [None if rng.random() < 0.01 else one for one in spoilt])
+
+
+def fuzz(seed: int, seconds: float) -> None:
+    """Random rounds for so long."""
+    end = time.monotonic() + seconds
+    rounds = good = bad = 0
+    while time.monotonic() < end:
+        found = random_round(Random(f"{seed}-{rounds}"))
+        rounds, good, bad = rounds + 1, good + found[0], bad + found[1]
+    print(f"{rounds} rounds, {good} good, {bad} bad")
+    assert good > 100
+    assert bad > 100
