@@ -18,6 +18,7 @@ from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import find_stamp
 from frazil.lake.catalog import Lake
 from frazil.lake.credentials import TaskKeys
+from frazil.lake.delivery import Patience
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.config.model import Limits, PipelineConfig
@@ -59,16 +60,23 @@ class PipelineLoop:
     """Runs one pipeline in the thread that calls `run`."""
 
     def __init__(
-        self, config: PipelineConfig, spark: SparkSession, client: Client, observer: Observer, *, once: bool
+        self,
+        config: PipelineConfig,
+        spark: SparkSession,
+        connect: Callable[[], Lake],
+        observer: Observer,
+        *,
+        once: bool,
     ) -> None:
         self.name = config.name
         self.error: FrazilError | None = None
         self._config = config
         self._spark = spark.newSession()
-        self._client = client
+        self._connect = connect
         self._observer = observer
         self._once = once
         self._stopping = threading.Event()
+        self._patience = Patience(waiting=self._waiting)
         self._log = KafkaLog(config.source)
         self._target: dict[str, tuple[int, ...]] | None = None
         self._rate = 0.0
@@ -76,6 +84,11 @@ class PipelineLoop:
     def stop(self) -> None:
         """Finish the round in hand, then end."""
         self._stopping.set()
+
+    def abort(self) -> None:
+        """End also where a round waits for a catalog that does not answer."""
+        self.stop()
+        self._patience.stop.set()
 
     def run(self) -> None:
         """Until stopped, caught up (`once`), or an error that needs somebody; that is kept in `error`."""
@@ -113,7 +126,7 @@ class PipelineLoop:
         rows = rows_schema(self._spark, config)
         if self._once and self._target is None:
             self._target = self._log.ends(self._log.topics())
-        lake = Lake(self._spark, self._client)
+        lake = self._connect()
         where = (config.table.namespace, config.table.name)
         try:
             table, created = lake.load(*where), False
@@ -124,11 +137,11 @@ class PipelineLoop:
                 f"pipeline '{self.name}' does not fit the table {show(*where)}: {'; '.join(wrong)}. Change "
                 "the pipeline's schema or the table's"
             )
-        keys, jobs = self._keys(table), Jobs(self._spark, config)
+        keys, jobs = self._keys(lake.client, table), Jobs(self._spark, config)
         before = find_stamp(table, self.name)
         if before is not None:
             plan_round(before, self._log, config.limits, jobs.parallelism)
-        writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash)
+        writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash, self._patience)
         self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, before is None))
         return writer, jobs, keys
 
@@ -153,13 +166,11 @@ class PipelineLoop:
     def _first(self) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), self._log.start(self._config.source.start)
 
-    def _keys(self, table: LakeTable) -> TaskKeys | None:
+    def _keys(self, client: Client, table: LakeTable) -> TaskKeys | None:
         if table.data_location.startswith(("file:", "/")):
             return None
         where = (self._config.table.namespace, self._config.table.name)
-        return TaskKeys(
-            self._spark, Renewing(lambda: self._client.tables.credentials(*where), margin=_KEY_MARGIN)
-        )
+        return TaskKeys(self._spark, Renewing(lambda: client.tables.credentials(*where), margin=_KEY_MARGIN))
 
     def _round(self, writer: PipelineWriter, jobs: Jobs, keys: TaskKeys | None) -> RoundPlan:
         """Plan, run, commit; a round that fails leaves nothing behind."""
@@ -256,6 +267,10 @@ class PipelineLoop:
                 self._observer.notify(RoundRetried(self.name, error.message, attempt, wait))
             if self._stopping.wait(wait):
                 return None
+
+    def _waiting(self, reason: str) -> None:
+        """The catalog does not answer; the writer asks again until it does."""
+        self._observer.notify(RoundRetried(self.name, reason, 1, self._patience.longest_wait))
 
     def _given_up(self, error: FrazilError, attempt: int) -> bool:
         if isinstance(error, RoundFailed):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from frazil.client import Client
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, ServiceError
+from frazil.lake.catalog import Lake
 from frazil.stream.config.model import Pipelines
 from frazil.stream.events import Observer
 from frazil.stream.pipeline import PipelineLoop
@@ -29,8 +31,11 @@ class Runner:
         catalog = pipelines.catalog
         self._spark = spark
         self._client = Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token)
+        self._lake: Lake | None = None
+        self._lock = threading.Lock()
         self._loops = [
-            PipelineLoop(config, spark, self._client, observer, once=once) for config in pipelines.pipelines
+            PipelineLoop(config, spark, self._connected, observer, once=once)
+            for config in pipelines.pipelines
         ]
 
     def run(self) -> dict[str, FrazilError]:
@@ -43,7 +48,7 @@ class Runner:
             thread.start()
         for thread in threads:
             _wait(thread)
-        self._client.close()
+        self._close()
         return {loop.name: loop.error for loop in self._loops if loop.error is not None}
 
     def stop(self) -> None:
@@ -53,8 +58,23 @@ class Runner:
 
     def abort(self) -> None:
         """End now: the jobs are cancelled, nothing of their rounds becomes visible."""
-        self.stop()
+        for loop in self._loops:
+            loop.abort()
         self._spark.sparkContext.cancelAllJobs()
+
+    def _connected(self) -> Lake:
+        """One connection of the JVM for all pipelines, made when the first one needs it."""
+        with self._lock:
+            if self._lake is None:
+                self._lake = Lake(self._spark, self._client)
+            return self._lake
+
+    def _close(self) -> None:
+        if self._lake is not None:
+            # With a dead JVM its connections are closed as well.
+            with suppress(ServiceError):
+                self._lake.close()
+        self._client.close()
 
 
 def _wait(thread: threading.Thread) -> None:
