@@ -23,7 +23,7 @@ help: ## Show this list
 setup: $(STAMP) ## Create .venv with frazil and everything it is developed with
 
 .PHONY: demo
-demo: $(STAMP) ## Start a catalog, write with Spark, read with PyIceberg
+demo: $(STAMP) ## Stream orders from Kafka into Iceberg, query them with three engines
 	$(BIN)/python -m frazil.cli demo $(ARGS)
 
 .PHONY: example
@@ -61,11 +61,15 @@ format: $(STAMP) ## Rewrite the code as `make check` wants it
 ##@ Measure
 
 .PHONY: bench
-bench: bench-catalog ## All benchmarks
+bench: bench-catalog bench-ingest ## All benchmarks
 
 .PHONY: bench-catalog
 bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
 	$(BIN)/python -m bench.catalog $(ARGS)
+
+.PHONY: bench-ingest
+bench-ingest: $(STAMP) ## Kafka into Iceberg against plain Spark and Flink (8 million messages)
+	$(BIN)/python -m bench.ingest $(ARGS)
 
 ##@ Maintain
 
@@ -79,6 +83,6 @@ clean: ## Remove what was built here (downloads in the cache directory stay)
 	rm -rf spark-warehouse metastore_db derby.log
 	find src tests tools $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): locks/build.txt locks/dev.txt pyproject.toml tools/setup.sh
+$(STAMP): locks/build.txt locks/dev.txt pyproject.toml tools/setup.sh hatch_build.py $(wildcard src/frazil/stream/native/*.[ch])
 	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"
 	@touch $@
