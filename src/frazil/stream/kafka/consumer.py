@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin._metadata import TopicMetadata
 
 from frazil.core.errors import InvalidConfig
 from frazil.stream.source import RawBatch, Slice
@@ -21,13 +22,15 @@ Ended = tuple[str, int]
 _log = logging.getLogger(__name__)
 _MESSAGES = 10_000
 _SECONDS = 0.2
+_METADATA_SECONDS = 5.0
 
 #: Good defaults, which a user may change.
 _DEFAULTS = {
     "client.id": "frazil",
     # What is read ahead; the limits are those of one reader, however many partitions it reads.
-    "queued.max.messages.kbytes": "49152",
-    "fetch.message.max.bytes": "8388608",
+    "queued.min.messages": "30000",
+    "queued.max.messages.kbytes": "32768",
+    "fetch.message.max.bytes": "2097152",
     # The log already holds what a slice asks for: an answer that waits for more only costs freshness.
     "fetch.wait.max.ms": "20",
     "fetch.queue.backoff.ms": "10",
@@ -75,6 +78,7 @@ class Code(IntEnum):
     CORRUPT_MESSAGE = 2
     UNKNOWN_TOPIC_OR_PARTITION = 3
     TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
     SASL_AUTHENTICATION_FAILED = 58
 
@@ -101,6 +105,7 @@ class Fetcher(Protocol):
     def poll(self, seconds: float) -> Sequence[Event]:
         """What happened; waits if nothing did. The last batch of a slice comes before its end.
 
+        Batches are full, unless no more came in that time.
         A slice ends by position: with the record at its last offset, or when a record or the end of the log
         turns up at or beyond the slice's end, for there may be no record at its last offset.
         """
@@ -153,7 +158,7 @@ class PythonFetcher:
         try:
             self._consumer = Consumer({**settings, **_GROUP, "error_cb": self._on_error})
         except KafkaException as error:
-            raise refused(error.args[0].str()) from None
+            raise refused(error.args[0].str(), settings) from None
 
     def assign(self, slices: Sequence[Slice]) -> None:
         self._parts = {(s.topic, s.partition): _Part(s, keys=[] if self._keys else None) for s in slices}
@@ -169,6 +174,8 @@ class PythonFetcher:
                 for message in self._consumer.consume(_MESSAGES, timeout=0):
                     self._accept(message)
             elif left <= 0:
+                for part in self._parts.values():
+                    self._flush(part)
                 break
         events, self._events = self._events, []
         return events
@@ -187,6 +194,8 @@ class PythonFetcher:
         part = None if topic is None or partition is None else self._parts.get((topic, partition))
         error = message.error()
         offset = message.offset()
+        if error is not None and error.code() == Code.GROUP_AUTHORIZATION_FAILED:
+            return  # it looks for the group that we do not use
         if error is not None and error.code() != Code.PARTITION_EOF:
             self._events.append(
                 Fault(error.code(), error.str(), topic, -1 if partition is None else partition)
@@ -218,12 +227,13 @@ class PythonFetcher:
             self._flush(max(self._parts.values(), key=lambda part: part.size))
 
     def _flush(self, part: _Part) -> None:
+        if not part.values:
+            return
         self._size -= part.size
         self._events.append(part.take())
 
     def _end(self, part: _Part) -> None:
-        if part.values:
-            self._flush(part)
+        self._flush(part)
         ended = (part.slice.topic, part.slice.partition)
         del self._parts[ended]
         self._consumer.incremental_unassign([TopicPartition(*ended)])
@@ -234,9 +244,37 @@ class PythonFetcher:
         self._events.append(Fault(error.code(), error.str()))
 
 
-def refused(reason: str) -> InvalidConfig:
-    """librdkafka does not take the settings; it names the setting, never the value of a secret."""
+def refused(reason: str, settings: Mapping[str, str]) -> InvalidConfig:
+    """librdkafka does not take the settings; it names the one, and we keep its value to ourselves."""
+    for value in filter(None, settings.values()):
+        reason = reason.replace(f'"{value}"', "what was given")
     return InvalidConfig(
         f"The Kafka client does not accept the settings of the source: {reason}. "
         "The settings are those of librdkafka (its CONFIGURATION.md lists them)."
     )
+
+
+def doubt(settings: Mapping[str, str], slices: Iterable[Slice]) -> Fault | None:
+    """What the brokers' metadata have against reading a slice; None also if they do not answer.
+
+    librdkafka waits for a topic that it may not see, and for a partition that is not there (yet).
+    """
+    consumer = Consumer({**settings, **_GROUP})
+    try:
+        topics: dict[str, TopicMetadata] = {}
+        for part in slices:
+            if part.topic not in topics:
+                found = consumer.list_topics(part.topic, timeout=_METADATA_SECONDS)
+                topics[part.topic] = found.topics[part.topic]
+            error = topics[part.topic].error
+            if error is not None:
+                return Fault(error.code(), error.str(), part.topic, part.partition)
+            if part.partition not in topics[part.topic].partitions:
+                count = len(topics[part.topic].partitions)
+                text = f"the topic has {count} partition{'s' if count != 1 else ''}"
+                return Fault(Code.UNKNOWN_PARTITION, text, part.topic, part.partition)
+    except KafkaException:
+        return None
+    finally:
+        consumer.close()
+    return None

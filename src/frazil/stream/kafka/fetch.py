@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from frazil.core.errors import FrazilError, NotAllowed, SourceChanged, Unauthenticated, Unavailable
-from frazil.stream.kafka.consumer import Code, Fault, Fetcher, PythonFetcher, consumer_settings
+from frazil.stream.kafka.consumer import Code, Fault, Fetcher, PythonFetcher, consumer_settings, doubt
 from frazil.stream.kafka.native import NativeFetcher, native_usable
 from frazil.stream.source import RawBatch, Slice
 
 MB = 1024 * 1024
 _POLL_SECONDS = 1.0
+#: Silence so long, and again after it, is a reason to ask whether the partitions are there.
+_DOUBT_SECONDS = 5.0
 _TRIMMED = {Code.AUTO_OFFSET_RESET, Code.OFFSET_OUT_OF_RANGE}
 _GONE = {Code.UNKNOWN_TOPIC, Code.UNKNOWN_PARTITION, Code.UNKNOWN_TOPIC_OR_PARTITION}
 _DENIED = {Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED}
@@ -90,7 +92,7 @@ class SliceReader:
         fetcher = self._open()
         waiting = {(s.topic, s.partition): s for s in slices}
         fetcher.assign(slices)
-        silent = 0.0
+        silent, doubtful = 0.0, _DOUBT_SECONDS
         trouble = "no broker answered"
         while waiting:
             asked = time.monotonic()
@@ -98,46 +100,63 @@ class SliceReader:
             silent += time.monotonic() - asked
             for event in events:
                 if isinstance(event, Fault):
-                    trouble = self._judge(event, waiting) or trouble
+                    trouble = self._judge(event, waiting)
                     continue
-                silent = 0.0
+                silent, doubtful = 0.0, _DOUBT_SECONDS
                 if isinstance(event, RawBatch):
                     yield event
                 else:
                     del waiting[event]
+            if silent >= doubtful and waiting:
+                self._look(waiting)
+                doubtful += _DOUBT_SECONDS
             if silent >= self._idle and waiting:
                 raise _silence(list(waiting.values()), silent, trouble)
         fetcher.unassign()
 
-    def _judge(self, fault: Fault, waiting: Mapping[tuple[str, int], Slice]) -> str | None:
+    def _judge(self, fault: Fault, waiting: Mapping[tuple[str, int], Slice]) -> str:
         """Raise what no patience helps against; else say what the trouble is."""
-        if fault.topic is not None and (fault.topic, fault.partition) not in waiting:
-            return None
-        error = _error_of(fault, waiting)
+        part = None if fault.topic is None else waiting.get((fault.topic, fault.partition))
+        if part is None and fault.topic is not None:
+            return fault.text  # beyond the end of a slice
+        if fault.code in _TRIMMED and part is not None:
+            raise _trimmed(part, fault.text)
+        if fault.code in _GONE:
+            # Asked again: a broker that has just started may not know all topics.
+            self._look(waiting)
+        error = _hopeless(fault)
         if error is not None:
             raise error
         return fault.text
 
+    def _look(self, waiting: Mapping[tuple[str, int], Slice]) -> None:
+        """Ask whether what is waited for is there at all."""
+        fault = doubt(self._settings, waiting.values())
+        if fault is not None and fault.code in _GONE:
+            raise SourceChanged(
+                f"Kafka does not know the partition {fault.topic}[{fault.partition}] which is to be read: "
+                f"{fault.text}. The topic was deleted, or made again with fewer partitions."
+            )
+        error = None if fault is None else _hopeless(fault)
+        if error is not None:
+            raise error
 
-def _error_of(fault: Fault, waiting: Mapping[tuple[str, int], Slice]) -> FrazilError | None:
+
+def _trimmed(part: Slice, reason: str) -> SourceChanged:
+    return SourceChanged(
+        f"Kafka no longer has what is to be read of topic {part.topic}, partition {part.partition}, offsets "
+        f"{part.start} to {part.end}: {reason}. Records were trimmed before they were read, or the topic was "
+        "deleted and made again. Give it a longer retention, and move the pipeline to offsets that exist "
+        "with `frazil reset`."
+    )
+
+
+def _hopeless(fault: Fault) -> FrazilError | None:
     """None for what librdkafka gets over by itself: it reconnects, and asks again for metadata."""
-    place = f"{fault.topic}[{fault.partition}]"
-    if fault.topic is not None and fault.code in _TRIMMED:
-        wanted = waiting[fault.topic, fault.partition]
-        return SourceChanged(
-            f"Kafka no longer has what is to be read of topic {fault.topic}, partition {fault.partition}, "
-            f"offsets {wanted.start} to {wanted.end}: {fault.text}. Records were trimmed before they were "
-            "read, or the topic was deleted and made again. Give it a longer retention, and move the "
-            "pipeline to offsets that exist with `frazil reset`."
-        )
-    if fault.topic is not None and fault.code in _GONE:
-        return SourceChanged(
-            f"Kafka does not know the partition {place} which is to be read: {fault.text}. "
-            "The topic was deleted, or made again with fewer partitions."
-        )
     if fault.code in _DENIED:
         return NotAllowed(
-            f"Kafka does not allow reading {place}: {fault.text}. Reading needs READ on the topic."
+            f"Kafka does not allow reading {fault.topic or 'the source'}: {fault.text}. "
+            "The user of the source needs Describe and Read on its topics."
         )
     if fault.code in _UNKNOWN_CALLER:
         return Unauthenticated(
@@ -145,7 +164,9 @@ def _error_of(fault: Fault, waiting: Mapping[tuple[str, int], Slice]) -> FrazilE
             "See security.protocol and the sasl.* and ssl.* settings."
         )
     if fault.code in _BROKEN:
-        return SourceChanged(f"Kafka's records of {place} cannot be read: {fault.text}.")
+        return SourceChanged(
+            f"Kafka's records of {fault.topic}[{fault.partition}] cannot be read: {fault.text}."
+        )
     return None
 
 

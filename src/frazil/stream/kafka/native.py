@@ -36,7 +36,7 @@ class NativeFetcher:
                 librdkafka(), settings, keys=keys, batch_records=batch_records, batch_bytes=batch_bytes
             )
         except ValueError as error:
-            raise refused(str(error)) from None
+            raise refused(str(error), settings) from None
 
     def assign(self, slices: Sequence[Slice]) -> None:
         self._client.assign([(s.topic, s.partition, s.start, s.end) for s in slices])

@@ -1,269 +1,32 @@
-/* frazil.stream._fetch: records from librdkafka into Arrow's memory layout, without a Python object for each.
- *
- * Uses librdkafka's simple consumer: partitions are started at an offset, there is no group, and nothing is
- * stored. Every assignment has a queue of its own, so that nothing read ahead for one shows up in the next. */
+/* frazil.stream._fetch: records from librdkafka into Arrow's memory layout, without a Python object for each. */
 #include <Python.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "batch.h"
-#include "rdkafka.h"
+#include "memory.h"
+#include "reader.h"
 
-enum { TEXT = 512, FAULTS = 64 };
-
-static rdkafka_t rdkafka;
 static bool loaded;
-
-/* ---- memory that Python holds ---- */
-
-typedef struct {
-    PyObject_HEAD
-    void *memory;
-    Py_ssize_t size;
-} Memory;
 
 typedef struct {
     PyObject *memory_type;
 } State;
 
-static void release(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc done = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    done(self);
-    Py_DECREF(type);
-}
-
-static void memory_dealloc(PyObject *self) {
-    free(((Memory *)self)->memory);
-    release(self);
-}
-
-static int memory_getbuffer(PyObject *self, Py_buffer *view, int flags) {
-    Memory *memory = (Memory *)self;
-    return PyBuffer_FillInfo(view, self, memory->memory, memory->size, 1, flags);
-}
-
-static PyType_Slot memory_slots[] = {
-    {Py_tp_dealloc, memory_dealloc},
-    {Py_bf_getbuffer, memory_getbuffer},
-    {Py_tp_doc, "Read-only memory, freed with the last view of it."},
-    {0, NULL},
-};
-static PyType_Spec memory_spec = {"frazil.stream._fetch.Memory", sizeof(Memory), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, memory_slots};
-
-/* Takes the memory over, also when it fails. */
-static PyObject *memory_new(PyObject *type, void **owned, size_t size) {
-    allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
-    Memory *self = (Memory *)allocate((PyTypeObject *)type, 0);
-    void *memory = *owned;
-    *owned = NULL;
-    if (self == NULL) {
-        free(memory);
-        return NULL;
-    }
-    self->memory = memory;
-    self->size = (Py_ssize_t)size;
-    return (PyObject *)self;
-}
-
-/* ---- the client ---- */
-
-typedef struct {
-    rd_kafka_topic_t *topic;
-    int32_t partition;
-    int64_t end;
-    bool ended, told, stopped;
-    batch_t batch;
-} part_t;
-
-/* A batch that is full, on its way to Python. */
-typedef struct ready {
-    struct ready *next;
-    rd_kafka_topic_t *topic;
-    int32_t partition;
-    batch_t batch;
-} ready_t;
-
-typedef struct {
-    int code;
-    int32_t partition;
-    char topic[256];
-    char text[TEXT];
-} fault_t;
-
 typedef struct {
     PyObject_HEAD
-    rd_kafka_t *kafka;
-    rd_kafka_queue_t *queue;
+    reader_t reader;
     pid_t process; /* threads do not survive a fork: in a child there is nothing to close */
-    bool busy, keys, failed;
-    int64_t batch_records;
-    size_t batch_bytes, held;
-    rd_kafka_topic_t **topics;
-    size_t topic_count;
-    part_t *parts;
-    size_t part_count;
-    part_t *last;
-    ready_t *ready, **ready_tail;
-    size_t ends;
-    fault_t *faults;
-    size_t fault_count;
+    bool busy;
 } Client;
 
-static void add_fault(Client *self, int code, const char *text, const char *topic, int32_t partition) {
-    if (self->fault_count == FAULTS)
-        return; /* the same few over and over; what matters comes first */
-    fault_t *fault = &self->faults[self->fault_count++];
-    fault->code = code;
-    fault->partition = partition;
-    snprintf(fault->topic, sizeof fault->topic, "%s", topic ? topic : "");
-    snprintf(fault->text, sizeof fault->text, "%s", text ? text : "");
-}
-
-/* Called by librdkafka inside poll(), in our thread. */
-static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaque) {
-    (void)kafka;
-    add_fault(opaque, code, reason, NULL, -1);
-}
-
-/* Called in any thread: what matters comes as an error, too. */
-static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text) {
-    (void)kafka, (void)level, (void)facility, (void)text;
-}
-
-static void flush(Client *self, part_t *part) {
-    if (part->batch.count == 0)
-        return;
-    ready_t *ready = calloc(1, sizeof *ready);
-    if (ready == NULL) {
-        self->failed = true;
-        return;
-    }
-    ready->topic = part->topic;
-    ready->partition = part->partition;
-    ready->batch = part->batch;
-    self->held -= batch_bytes(&part->batch);
-    memset(&part->batch, 0, sizeof part->batch);
-    *self->ready_tail = ready;
-    self->ready_tail = &ready->next;
-}
-
-static void flush_largest(Client *self) {
-    part_t *largest = self->parts;
-    for (size_t i = 1; i < self->part_count; i++)
-        if (batch_bytes(&self->parts[i].batch) > batch_bytes(&largest->batch))
-            largest = &self->parts[i];
-    flush(self, largest);
-}
-
-static void end_part(Client *self, part_t *part) {
-    flush(self, part);
-    part->ended = true;
-    self->ends++;
-}
-
-static void append(Client *self, part_t *part, const rd_kafka_message_t *message) {
-    batch_t *batch = &part->batch;
-    size_t size = message->len + (self->keys ? message->key_len : 0);
-    if (batch->count && (batch->count >= self->batch_records || batch_bytes(batch) + size > self->batch_bytes))
-        flush(self, part);
-    int64_t row = batch->count;
-    if (self->failed || batch_room(batch, self->keys) ||
-        strings_append(&batch->values, row, message->payload, message->len) ||
-        (self->keys && strings_append(&batch->keys, row, message->key, message->key_len))) {
-        self->failed = true;
-        return;
-    }
-    batch->offsets[row] = message->offset;
-    batch->timestamps[row] = rdkafka.message_timestamp(message, NULL);
-    batch->count++;
-    self->held += size;
-    if (self->held > self->batch_bytes)
-        flush_largest(self); /* many partitions together hold no more than one would */
-}
-
-static part_t *find_part(Client *self, const rd_kafka_message_t *message) {
-    part_t *part = self->last;
-    if (part && part->topic == message->rkt && part->partition == message->partition)
-        return part;
-    for (size_t i = 0; i < self->part_count; i++) {
-        part = &self->parts[i];
-        if (part->partition == message->partition && part->topic == message->rkt)
-            return self->last = part;
-    }
-    return NULL;
-}
-
-static void on_message(rd_kafka_message_t *message, void *opaque) {
-    Client *self = opaque;
-    part_t *part = message->rkt ? find_part(self, message) : NULL;
-    if (message->err && message->err != RD_KAFKA_RESP_ERR_PARTITION_EOF) {
-        const char *topic = message->rkt ? rdkafka.topic_name(message->rkt) : NULL;
-        add_fault(self, message->err, rdkafka.message_errstr(message), topic, message->partition);
-    } else if (part == NULL || part->ended || self->failed) {
-        return; /* read ahead beyond the end of the slice */
-    } else if (message->offset >= part->end) {
-        end_part(self, part);
-    } else if (!message->err) {
-        append(self, part, message);
-        if (message->offset + 1 == part->end)
-            end_part(self, part);
-    }
-    if (self->ready || self->ends || self->fault_count || self->failed)
-        rdkafka.yield(self->kafka);
-}
-
-static void stop_ended(Client *self, bool all) {
-    for (size_t i = 0; i < self->part_count; i++) {
-        part_t *part = &self->parts[i];
-        if ((part->ended || all) && !part->stopped) {
-            rdkafka.consume_stop(part->topic, part->partition);
-            part->stopped = true;
-        }
-    }
-}
-
-static void unassign(Client *self) {
-    stop_ended(self, true);
-    for (size_t i = 0; i < self->part_count; i++)
-        batch_free(&self->parts[i].batch);
-    free(self->parts);
-    self->parts = self->last = NULL;
-    self->part_count = 0;
-    while (self->ready) {
-        ready_t *ready = self->ready;
-        self->ready = ready->next;
-        batch_free(&ready->batch);
-        free(ready);
-    }
-    self->ready_tail = &self->ready;
-    self->held = self->ends = self->fault_count = 0;
-    self->failed = false;
-    if (self->queue)
-        rdkafka.queue_destroy(self->queue);
-    self->queue = NULL;
-}
-
 static void shut(Client *self) {
-    if (self->kafka && self->process == getpid()) {
-        unassign(self);
-        for (size_t i = 0; i < self->topic_count; i++)
-            rdkafka.topic_destroy(self->topics[i]);
-        rdkafka.destroy_flags(self->kafka, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    }
-    free(self->topics);
-    self->topics = NULL;
-    self->topic_count = 0;
-    self->kafka = NULL;
+    if (self->process == getpid())
+        reader_close(&self->reader);
+    free(self->reader.topics);
+    free(self->reader.faults);
+    memset(&self->reader, 0, sizeof self->reader);
 }
-
-/* ---- Python's side ---- */
 
 static int load(const char *path) {
     if (loaded)
@@ -288,7 +51,7 @@ missing:
     return -1;
 }
 
-static rd_kafka_conf_t *configure(Client *self, PyObject *settings) {
+static rd_kafka_conf_t *configure(reader_t *self, PyObject *settings) {
     char text[TEXT];
     PyObject *items = PyMapping_Items(settings);
     if (items == NULL)
@@ -330,13 +93,14 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     Client *self = (Client *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    self->ready_tail = &self->ready;
     self->process = getpid();
-    self->keys = keys;
-    self->batch_records = records;
-    self->batch_bytes = (size_t)bytes;
-    self->faults = malloc(FAULTS * sizeof *self->faults);
-    rd_kafka_conf_t *conf = self->faults ? configure(self, settings) : NULL;
+    reader_t *reader = &self->reader;
+    reader->ready_tail = &reader->ready;
+    reader->keys = keys;
+    reader->batch_records = records;
+    reader->batch_bytes = (size_t)bytes;
+    reader->faults = malloc(FAULTS * sizeof *reader->faults);
+    rd_kafka_conf_t *conf = reader->faults ? configure(reader, settings) : NULL;
     if (conf == NULL) {
         if (!PyErr_Occurred())
             PyErr_NoMemory();
@@ -345,9 +109,9 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     char text[TEXT] = "";
     Py_BEGIN_ALLOW_THREADS;
-    self->kafka = rdkafka.new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
+    reader->kafka = rdkafka.new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
     Py_END_ALLOW_THREADS;
-    if (self->kafka == NULL) {
+    if (reader->kafka == NULL) {
         rdkafka.conf_destroy(conf);
         Py_DECREF(self);
         PyErr_SetString(PyExc_ValueError, text);
@@ -357,16 +121,14 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 }
 
 static void client_dealloc(PyObject *self) {
-    Client *client = (Client *)self;
     Py_BEGIN_ALLOW_THREADS;
-    shut(client);
+    shut((Client *)self);
     Py_END_ALLOW_THREADS;
-    free(client->faults);
     release(self);
 }
 
 static bool enter(Client *self) {
-    if (self->kafka == NULL || self->busy) {
+    if (self->reader.kafka == NULL || self->busy) {
         PyErr_SetString(PyExc_RuntimeError, self->busy ? "in use by another thread" : "closed");
         return false;
     }
@@ -377,20 +139,7 @@ static bool enter(Client *self) {
     return self->busy = true;
 }
 
-/* One handle for each topic ever read, kept: messages point to it. */
-static rd_kafka_topic_t *topic_of(Client *self, const char *name) {
-    for (size_t i = 0; i < self->topic_count; i++)
-        if (strcmp(rdkafka.topic_name(self->topics[i]), name) == 0)
-            return self->topics[i];
-    if (grow((void **)&self->topics, (self->topic_count + 1) * sizeof *self->topics))
-        return NULL;
-    rd_kafka_topic_t *topic = rdkafka.topic_new(self->kafka, name, NULL);
-    if (topic)
-        self->topics[self->topic_count++] = topic;
-    return topic;
-}
-
-static int add_part(Client *self, PyObject *wanted, int64_t *start) {
+static int add_part(reader_t *self, PyObject *wanted, int64_t *start) {
     const char *name;
     int partition;
     long long first, end;
@@ -414,7 +163,7 @@ static int add_part(Client *self, PyObject *wanted, int64_t *start) {
     return 0;
 }
 
-static bool start_parts(Client *self, const int64_t *starts) {
+static bool start_parts(reader_t *self, const int64_t *starts) {
     bool good = true;
     Py_BEGIN_ALLOW_THREADS;
     self->queue = rdkafka.queue_new(self->kafka);
@@ -434,45 +183,28 @@ static PyObject *client_assign(PyObject *object, PyObject *slices) {
     if (!enter(self))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    unassign(self);
+    unassign(&self->reader);
     Py_END_ALLOW_THREADS;
     Py_ssize_t count = PySequence_Size(slices);
     int64_t *starts = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *starts);
-    self->parts = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *self->parts);
-    bool good = starts && self->parts;
+    self->reader.parts = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *self->reader.parts);
+    bool good = starts && self->reader.parts;
     if (!good && !PyErr_Occurred())
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count && good; i++) {
         PyObject *wanted = PySequence_GetItem(slices, i);
-        good = wanted && add_part(self, wanted, &starts[i]) == 0;
+        good = wanted && add_part(&self->reader, wanted, &starts[i]) == 0;
         Py_XDECREF(wanted);
     }
-    good = good && start_parts(self, starts);
+    good = good && start_parts(&self->reader, starts);
     free(starts);
     if (!good) {
         Py_BEGIN_ALLOW_THREADS;
-        unassign(self);
+        unassign(&self->reader);
         Py_END_ALLOW_THREADS;
     }
     self->busy = false;
     return good ? Py_NewRef(Py_None) : NULL;
-}
-
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void serve(Client *self, int64_t ms) {
-    int64_t deadline = now_ms() + ms, left = ms;
-    do {
-        rdkafka.poll(self->kafka, 0);
-        int64_t wait = left < 100 ? left : 100; /* errors of the client come by poll(), not by the queue */
-        rdkafka.consume_callback_queue(self->queue, (int)wait, on_message, self);
-        left = deadline - now_ms();
-    } while (left > 0 && !self->ready && !self->ends && !self->fault_count && !self->failed);
-    stop_ended(self, false);
 }
 
 /* (data, ends, valid or None, nulls) */
@@ -489,7 +221,7 @@ static PyObject *take_strings(PyObject *type, strings_t *column, int64_t count) 
     return NULL;
 }
 
-static PyObject *take_batch(Client *self, PyObject *type, ready_t *ready) {
+static PyObject *take_batch(reader_t *self, PyObject *type, ready_t *ready) {
     batch_t *batch = &ready->batch;
     size_t size = (size_t)batch->count * sizeof *batch->offsets;
     PyObject *values = take_strings(type, &batch->values, batch->count);
@@ -513,7 +245,7 @@ static bool push(PyObject *list, PyObject *item) {
     return good;
 }
 
-static bool take_all(Client *self, PyObject *type, PyObject *batches, PyObject *ends, PyObject *faults) {
+static bool take_all(reader_t *self, PyObject *type, PyObject *batches, PyObject *ends, PyObject *faults) {
     while (self->ready) {
         ready_t *ready = self->ready;
         bool good = push(batches, take_batch(self, type, ready));
@@ -551,19 +283,19 @@ static PyObject *client_poll(PyObject *object, PyObject *seconds) {
     double wait = PyFloat_AsDouble(seconds);
     if (state == NULL || (wait == -1.0 && PyErr_Occurred()) || !enter(self))
         return NULL;
-    if (self->queue == NULL) {
+    if (self->reader.queue == NULL) {
         self->busy = false;
         return PyErr_Format(PyExc_RuntimeError, "nothing is assigned");
     }
     int64_t ms = wait < 0 ? 0 : wait > 3600 ? 3600000 : (int64_t)(wait * 1000);
     Py_BEGIN_ALLOW_THREADS;
-    serve(self, ms);
+    serve(&self->reader, ms);
     Py_END_ALLOW_THREADS;
     self->busy = false;
-    if (self->failed)
+    if (self->reader.failed)
         return PyErr_NoMemory();
     PyObject *batches = PyList_New(0), *ends = PyList_New(0), *faults = PyList_New(0);
-    if (batches && ends && faults && take_all(self, state->memory_type, batches, ends, faults))
+    if (batches && ends && faults && take_all(&self->reader, state->memory_type, batches, ends, faults))
         return Py_BuildValue("(NNN)", batches, ends, faults);
     Py_XDECREF(batches);
     Py_XDECREF(ends);
@@ -577,7 +309,7 @@ static PyObject *client_unassign(PyObject *object, PyObject *unused) {
     if (!enter(self))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    unassign(self);
+    unassign(&self->reader);
     Py_END_ALLOW_THREADS;
     self->busy = false;
     Py_RETURN_NONE;
@@ -586,7 +318,7 @@ static PyObject *client_unassign(PyObject *object, PyObject *unused) {
 static PyObject *client_close(PyObject *object, PyObject *unused) {
     Client *self = (Client *)object;
     (void)unused;
-    if (self->kafka == NULL)
+    if (self->reader.kafka == NULL)
         Py_RETURN_NONE;
     if (self->busy)
         return PyErr_Format(PyExc_RuntimeError, "in use by another thread");
@@ -614,8 +346,6 @@ static PyType_Slot client_slots[] = {
 };
 static PyType_Spec client_spec = {"frazil.stream._fetch.Client", sizeof(Client), 0, Py_TPFLAGS_DEFAULT,
                                   client_slots};
-
-/* ---- the module ---- */
 
 static int execute(PyObject *module) {
     State *state = PyModule_GetState(module);
