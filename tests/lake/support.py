@@ -40,11 +40,8 @@ def write_file(table: LakeTable, prefix: str, ids: list[int], number: int = 0) -
     columns: list[Any] = [pa.array(ids, pa.int64())]
     columns += [pa.nulls(len(ids), field.type) for field in list(schema)[1:]]
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), local(path))
-    bounds = (
-        {1: min(ids).to_bytes(8, "little", signed=True)},
-        {1: max(ids).to_bytes(8, "little", signed=True)},
-    )
-    metrics = Metrics(value_counts={1: len(ids)}, lower_bounds=bounds[0], upper_bounds=bounds[1])
+    low, high = (found.to_bytes(8, "little", signed=True) for found in (min(ids), max(ids)))
+    metrics = Metrics(value_counts={1: len(ids)}, lower_bounds={1: low}, upper_bounds={1: high})
     size = local(path).stat().st_size
     return DataFile(path, size, len(ids), table.spec.id, {}, metrics, (4,))
 

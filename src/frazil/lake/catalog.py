@@ -29,6 +29,12 @@ _SETTINGS = {
     "rest.client.connection-timeout-ms": "10000",
     "rest.client.socket-timeout-ms": "60000",
 }
+#: For metadata on the local disk: no checksum files, each of which would cost a process (chmod) more.
+_LOCAL_FILES = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Else it would be the one that Spark has open already.
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 class Lake:
@@ -48,13 +54,18 @@ class Lake:
         self._gateway: Any = context._gateway  # noqa: SLF001
         wanted = {**_SETTINGS, **client.iceberg_properties(), **(settings or {})}
         with java_errors(f"connecting Spark to the catalog at {client.uri}"):
-            self.iceberg = jvm.org.apache.iceberg
-            self.json = self.iceberg.util.JsonUtil.mapper()
+            self.iceberg = iceberg = jvm.org.apache.iceberg
+            # Each step of such a path is a call: the ones of every commit are taken once.
+            self.json = iceberg.util.JsonUtil.mapper()
+            self.schemas, self.specs = iceberg.SchemaParser, iceberg.PartitionSpecParser
+            self.files = iceberg.ContentFileParser
             properties = jvm.java.util.HashMap()
             for key, value in wanted.items():
                 properties.put(key, value)
-            hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001
-            self._catalog = self.iceberg.CatalogUtil.buildIcebergCatalog("frazil", properties, hadoop)
+            hadoop = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())  # noqa: SLF001
+            for key, value in _LOCAL_FILES.items():
+                hadoop.set(key, value)
+            self._catalog = iceberg.CatalogUtil.buildIcebergCatalog("frazil", properties, hadoop)
 
     def load(self, namespace: tuple[str, ...], name: str) -> LakeTable:
         """The table as it is now; NoSuchTable."""
@@ -78,9 +89,8 @@ class Lake:
             if not self.client.namespaces.exists(namespace):
                 self.client.namespaces.create(namespace, parents=True)
         with java_errors(f"creating the table {show(namespace, name)}"):
-            ice = self.iceberg
-            columns = ice.SchemaParser.fromJson(_text(numbered.to_json()))
-            layout = ice.PartitionSpecParser.fromJson(columns, _text(spec.to_json()))
+            columns = self.schemas.fromJson(_text(numbered.to_json()))
+            layout = self.specs.fromJson(columns, _text(spec.to_json()))
             builder = self._catalog.buildTable(self._identifier(namespace, name), columns)
             builder = builder.withPartitionSpec(layout)
             for key, value in {**(properties or {}), "format-version": str(format_version)}.items():

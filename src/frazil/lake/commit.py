@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,9 @@ from frazil.lake.files import DataFile, Metrics
 from frazil.lake.java import as_commit, java_errors
 from frazil.lake.table import LakeTable
 
-_LOG = logging.getLogger(__name__)
+#: To look whether manifests should be merged doubles the time of a commit: one in so many does, by chance,
+#: because runs may be too short to count.
+_MERGE_EVERY = 20
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Attempt:
     #: Main's snapshot that it is built on, and asserts.
     base: int | None
     snapshot_id: int
+    stamp: Stamp
     start: Any = field(repr=False)
     updated: Any = field(repr=False)
     #: A request of it went without an answer, so it may land at any time while main is its base.
@@ -60,7 +62,8 @@ def stage(table: LakeTable, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
     """Write the manifests of a commit on the table's head, as it was last loaded."""
     with java_errors(f"preparing a commit to the table {table}"):
         transaction = table.java.newTransaction()
-        append = transaction.newAppend()
+        merging = files and int(stamp.token, 16) % _MERGE_EVERY == 0
+        append = transaction.newAppend() if merging else transaction.newFastAppend()
         for file in _parsed(table, files):
             append.appendFile(file)
         append.set(stamp_key(stamp.pipeline), stamp.encode())
@@ -70,7 +73,7 @@ def stage(table: LakeTable, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
         mirror = Mirror(snapshot_id, stamp).encode()
         transaction.updateProperties().set(stamp_key(stamp.pipeline), mirror).commit()
         return Attempt(
-            table, table.head, snapshot_id, transaction.startMetadata(), transaction.currentMetadata()
+            table, table.head, snapshot_id, stamp, transaction.startMetadata(), transaction.currentMetadata()
         )
 
 
@@ -87,7 +90,7 @@ def _parsed(table: LakeTable, files: Sequence[DataFile]) -> list[Any]:
     if not files:
         return []
     rows = table.lake.json.readTree(msgspec.json.encode([content_json(file) for file in files]).decode())
-    parser, specs = table.lake.iceberg.ContentFileParser, table.metadata.specsById()
+    parser, specs = table.lake.files, table.metadata.specsById()
     return [parser.fromJson(rows.get(number), specs) for number in range(len(files))]
 
 

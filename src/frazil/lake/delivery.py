@@ -106,7 +106,7 @@ class Delivery:
                 attempt.send()
                 reach(f"{self.step}.after")
                 self.table.reread()
-                return self._found() or self._found_later()
+                return attempt.stamp
             except CommitFailed:
                 return self._found_later()
             except CommitStateUnknown as error:
@@ -115,21 +115,26 @@ class Delivery:
             landed = self._found_later()
             if landed is not None or self.table.head != attempt.base:
                 return landed
-            # On the same base: should the lost request arrive after all, one of the two is refused.
             if self.patience.stop.is_set():
-                raise CommitStateUnknown(
-                    f"stopped while a commit to the table {self.table} had no answer; it may still land. "
-                    "Nothing is lost: the next run finds out"
-                )
+                raise self._given_up()
+            # On the same base: should the lost request arrive after all, one of the two is refused.
             self.patience.pause(number)
             number += 1
 
     def _found_later(self) -> Stamp | None:
-        self.patience.until_answered(self.table.refresh)
-        return self._found()
-
-    def _found(self) -> Stamp | None:
+        try:
+            self.patience.until_answered(self.table.refresh)
+        except FrazilError as error:
+            if error.outcome is Outcome.FATAL:
+                raise
+            raise self._given_up() from error
         return landed(self.table, self.pipeline, self.token)
+
+    def _given_up(self) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"stopped while a commit to the table {self.table} had no answer; it may still land. Nothing is "
+            "lost: the next run finds out"
+        )
 
 
 def landed(history: History, pipeline: str, token: str) -> Stamp | None:

@@ -9,7 +9,7 @@ from typing import Any
 from frazil.core import errors
 
 _ICEBERG = "org.apache.iceberg.exceptions."
-#: Java's classes by name; what is not here and not in `_SILENT` is a bug or a refusal that nobody can retry.
+#: By Java's class or the nearest one above it; what is not here is a bug, or of a store.
 _KINDS: dict[str, type[errors.FrazilError]] = {
     f"{_ICEBERG}CommitFailedException": errors.CommitFailed,
     f"{_ICEBERG}CommitStateUnknownException": errors.CommitStateUnknown,
@@ -31,6 +31,8 @@ _KINDS: dict[str, type[errors.FrazilError]] = {
     f"{_ICEBERG}ServiceFailureException": errors.Unavailable,
     f"{_ICEBERG}RESTException": errors.Unavailable,
 }
+#: Packages of the libraries that speak to object stores.
+_STORES = (".awssdk.", "com.azure.", ".google.cloud.", "org.apache.hadoop.fs.")
 
 
 @contextmanager
@@ -73,6 +75,8 @@ def _translated(what: str, thrown: Any) -> errors.FrazilError:
     deepest = _root(thrown)
     if deepest is not None:
         text = f"{text} ({_short(deepest)})"
+    if kind is None and any(mark in name for mark in _STORES):
+        kind = errors.StorageError
     if kind is None:
         return errors.ServiceError(f"{what}: {name.rpartition('.')[2]}: {text}")
     return kind(f"{what}: {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +12,7 @@ from frazil.core.names import show
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Schema
 from frazil.core.stamp import stamp_key
-from frazil.lake.authority import SnapshotView, ancestry
+from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
 from frazil.lake.files import FileOptions, WriteTarget
 from frazil.lake.java import java_errors
 from frazil.lake.storage import FileStorage
@@ -37,7 +37,7 @@ class LakeTable:
         self.operations = loaded.operations()
         self._snapshots: dict[int, SnapshotView] = {}
         self._schemas: dict[int, Schema] = {}
-        self._specs: dict[int, PartitionSpec] = {}
+        self._specs: dict[tuple[int, int], PartitionSpec] = {}
         self._location = ""
         self._read(self.operations.current())
 
@@ -94,14 +94,11 @@ class LakeTable:
                 self._snapshots[snapshot_id] = self._view(snapshot_id, found)
             return self._snapshots[snapshot_id]
 
-    def snapshots(self) -> Iterator[SnapshotView]:
+    def snapshots(self) -> Iterable[SnapshotView]:
         """All that the table still has, on whatever branch."""
         with java_errors(f"reading the table {self}"):
-            identifiers = [int(found.snapshotId()) for found in self.metadata.snapshots()]
-        for identifier in identifiers:
-            view = self.snapshot(identifier)
-            assert view is not None, "it was just listed"
-            yield view
+            text = self.lake.iceberg.TableMetadataParser.toJson(self.metadata)
+        return MetadataHistory(msgspec.json.decode(text)).snapshots()
 
     def ancestry(self) -> Iterator[SnapshotView]:
         """Main's snapshots, newest first, down to the first one or to where they expired."""
@@ -120,7 +117,7 @@ class LakeTable:
     def spec_ids(self) -> set[int]:
         """Specs that files of this table may have."""
         with java_errors(f"reading the table {self}"):
-            return {int(spec.specId()) for spec in self.metadata.specs()}
+            return set(self._json(self.metadata.specsById().keySet()))
 
     def write_target(self, options: FileOptions | None = None) -> WriteTarget:
         """What a task must know to write files of this table."""
@@ -151,11 +148,14 @@ class LakeTable:
 
     def _schema(self, schema_id: int) -> Schema:
         if schema_id not in self._schemas:
-            text = self.lake.iceberg.SchemaParser.toJson(self.metadata.schema())
+            text = self.lake.schemas.toJson(self.metadata.schema())
             self._schemas[schema_id] = Schema.from_json(msgspec.json.decode(text))
         return self._schemas[schema_id]
 
     def _spec(self, spec_id: int) -> PartitionSpec:
-        # By both ids: its columns go by the names of the schema.
-        text = self.lake.iceberg.PartitionSpecParser.toJson(self.metadata.spec())
-        return PartitionSpec.from_json(msgspec.json.decode(text), self.schema)
+        # A spec names columns by the schema, so another schema makes it another one.
+        key = (spec_id, self.schema.id)
+        if key not in self._specs:
+            text = self.lake.specs.toJson(self.metadata.spec())
+            self._specs[key] = PartitionSpec.from_json(msgspec.json.decode(text), self.schema)
+        return self._specs[key]

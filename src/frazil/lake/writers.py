@@ -167,8 +167,11 @@ class PipelineWriter:
     def _check(self) -> None:
         """Our own newest stamp must be the authority still."""
         own = self.stamp
-        found, mirror = find_stamp(self.table, own.pipeline), mirrored(self.table, own.pipeline)
-        newest = max(found.epoch if found else 0, mirror.stamp.epoch if mirror else 0)
+        # The property first: it tells of a newer writer even where a rollback took its commits away.
+        mirror = mirrored(self.table, own.pipeline)
+        newest = mirror.stamp.epoch if mirror is not None else 0
+        found = None if newest > own.epoch else find_stamp(self.table, own.pipeline)
+        newest = max(newest, found.epoch if found is not None else 0)
         if newest > own.epoch:
             raise Superseded(
                 f"another writer took over pipeline {own.pipeline} on the table {self.table} (epoch "
