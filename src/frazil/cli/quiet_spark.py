@@ -40,6 +40,10 @@ class SparkLog:
     @classmethod
     def at(cls, path: Path | None) -> SparkLog:
         if path is not None:
+            try:
+                path.open("ab").close()
+            except OSError as error:
+                raise ServiceError(f"cannot write Spark's messages to {path}: {error.strerror}") from None
             return cls(path, temporary=False)
         handle, name = tempfile.mkstemp(prefix="frazil-spark-", suffix=".log")
         os.close(handle)
@@ -71,10 +75,7 @@ def redirected(path: Path) -> Iterator[None]:
 
     By descriptor: Java writes to those it inherits, not to Python's streams.
     """
-    try:
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    except OSError as error:
-        raise ServiceError(f"cannot write Spark's messages to {path}: {error.strerror}") from None
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [(number, os.dup(number)) for number in (1, 2)]

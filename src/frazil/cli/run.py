@@ -95,11 +95,11 @@ def run(
     from frazil.stream.observe import Board
 
     pipelines = chosen(load_pipelines(file), names)
-    # Errors are told by what they raise; py4j would log tracebacks as well.
-    logging.basicConfig(handlers=[logging.NullHandler()])
     board = Board(pipeline.name for pipeline in pipelines.pipelines)
     display = _Display(board, as_json)
     signals, log = Signals(), SparkLog.at(spark_log)
+    # Errors are told by what they raise; what libraries log (py4j whole tracebacks) is for the file.
+    logging.basicConfig(filename=log.path, level=logging.WARNING)
     signals.install()
     began = time.monotonic()
     try:
@@ -221,4 +221,4 @@ def _terminal(board: Board, headline: str) -> Terminal:
 def _tell_failures(board: Board, log: SparkLog) -> None:
     for name, reason in board.failures().items():
         click.echo(f"frazil: pipeline {name} failed: {reason}", err=True)
-    click.echo(f"Spark's own messages are in {log.path}", err=True)
+    click.echo(f"Spark's own messages, and details, are in {log.path}", err=True)

@@ -16,6 +16,9 @@ from frazil.stream.config.model import PipelineConfig
 from frazil.stream.kafka.log import KafkaLog, LogView
 from frazil.stream.rounds import plan
 
+#: Somebody waits: that a broker is down is to be said soon.
+_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class PartitionStatus:
@@ -65,7 +68,7 @@ def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
     """Ask the catalog and Kafka. What is wrong with the pipeline is part of the answer, not an error."""
     found = _in_table(config, client)
     try:
-        log = KafkaLog(config.source)
+        log = KafkaLog(config.source, timeout_seconds=_SECONDS)
         view = log.look()
         found = replace(found, partitions=_partitions(view, found.stamp))
         if found.stamp is not None:
