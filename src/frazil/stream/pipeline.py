@@ -19,6 +19,7 @@ from frazil.lake.authority import find_stamp
 from frazil.lake.catalog import Lake
 from frazil.lake.credentials import TaskKeys
 from frazil.lake.delivery import Patience
+from frazil.lake.leftovers import remove_leftovers
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.config.model import Limits, PipelineConfig
@@ -143,7 +144,18 @@ class PipelineLoop:
             plan_round(before, self._log, config.limits, jobs.parallelism)
         writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash, self._patience)
         self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, before is None))
+        self._sweep(writer)
         return writer, jobs, keys
+
+    def _sweep(self, writer: PipelineWriter) -> None:
+        """Files of writers that died are removed; if the store refuses just now, by the next claim."""
+        try:
+            swept = remove_leftovers(writer)
+        except FrazilError as error:
+            _logger.warning("pipeline %s: files of older writers stay: %s", self.name, error.message)
+            return
+        if swept.removed:
+            _logger.info("pipeline %s: removed %d files of older writers", self.name, len(swept.removed))
 
     def _created(self, lake: Lake, rows: Schema) -> tuple[LakeTable, bool]:
         table = self._config.table
