@@ -98,15 +98,16 @@ def roll_back_to_the_first(line: Line) -> None:
 
 
 def add_partitions(feed: Feed, total: int) -> None:
-    (made,) = admin(feed.bootstrap).create_partitions([NewPartitions(feed.topic, total)]).values()
+    client = admin(feed.bootstrap)
+    (made,) = client.create_partitions([NewPartitions(feed.topic, total)]).values()
     made.result(_SECONDS)
     feed.partitions = total
 
 
 def trim(feed: Feed, partition: int, before: int) -> None:
     """Records below an offset are removed."""
-    place = TopicPartition(feed.topic, partition, before)
-    (done,) = admin(feed.bootstrap).delete_records([place]).values()
+    client = admin(feed.bootstrap)
+    (done,) = client.delete_records([TopicPartition(feed.topic, partition, before)]).values()
     done.result(_SECONDS)
 
 

@@ -7,7 +7,7 @@ import json
 import random
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,19 +53,20 @@ class Feed:
 
     def put(self, value: bytes, partition: int = 0) -> None:
         """One record as it is."""
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = self._producer()
         producer.produce(self.topic, value, partition=partition)
         assert producer.flush(_SECONDS) == 0
 
+    def _producer(self, settings: Mapping[str, Any] | None = None) -> Producer:
+        return Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, **(settings or {})})
+
     def _plainly(self, plan: Iterable[int]) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        producer = self._producer({"enable.idempotence": True})
         self._send(producer, plan)
         assert producer.flush(_SECONDS) == 0
 
     def _in_transaction(self, plan: Iterable[int], *, commit: bool) -> None:
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "transactional.id": f"feed-{uuid.uuid4().hex}"}
-        )
+        producer = self._producer({"transactional.id": f"feed-{uuid.uuid4().hex}"})
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         self._send(producer, plan, aborted=not commit)

@@ -72,7 +72,8 @@ class Line:
 
     def check_storage(self) -> None:
         """After a claim that followed, no file of a failed round is left."""
-        assert self.shelf.stray_files(self.table) == set()
+        stray = self.shelf.stray_files(self.table)
+        assert not stray, f"files that no snapshot refers to: {sorted(stray)}"
 
 
 def config(*lines: Line) -> dict[str, Any]:
