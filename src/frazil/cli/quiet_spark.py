@@ -57,16 +57,10 @@ class SparkLog:
 
 def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
     """The session of a file of pipelines. Java and the Python workers write to the log."""
-    from frazil.client import Client
-    from frazil.lake.session import spark_session, spark_settings
+    from frazil.lake.session import spark_session
 
-    with Client(pipelines.catalog.uri) as client:
-        catalog = spark_settings(
-            f"{client.uri}/catalog", pipelines.catalog.warehouse, name=pipelines.catalog.name
-        )
-    settings = {**catalog, **pipelines.spark.settings}
     with redirected(log.path):
-        return spark_session(settings, master=pipelines.spark.master)
+        return spark_session(pipelines.spark.settings, master=pipelines.spark.master)
 
 
 @contextlib.contextmanager

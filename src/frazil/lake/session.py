@@ -13,6 +13,11 @@ from frazil.jvm.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from frazil.client import Client
+
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
 
 def spark_settings(
     catalog_uri: str,
@@ -23,8 +28,8 @@ def spark_settings(
     """The settings that make a REST catalog the Spark catalog `name`."""
     prefix = f"spark.sql.catalog.{name}"
     settings = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.extensions": _EXTENSIONS,
+        prefix: _CATALOG,
         f"{prefix}.type": "rest",
         f"{prefix}.uri": catalog_uri,
         # With the cache on, a session does not see what cloned sessions commit.
@@ -64,6 +69,7 @@ def spark_session(
         "spark.driver.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *java.options)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
@@ -75,3 +81,20 @@ def spark_session(
     for key, value in (base | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def use_catalog(spark: SparkSession, name: str, client: Client) -> None:
+    """Let this session, and no other, see the client's warehouse as the Spark catalog `name`.
+
+    The caller's proof of identity is then a setting of the session; `spark.redaction.regex` hides it.
+    """
+    prefix = f"spark.sql.catalog.{name}"
+    wanted = {
+        "": _CATALOG,
+        ".type": "rest",
+        ".cache-enabled": "false",
+        ".header.X-Iceberg-Access-Delegation": "vended-credentials",
+        **{f".{key}": value for key, value in client.iceberg_properties().items()},
+    }
+    for key, value in wanted.items():
+        spark.conf.set(f"{prefix}{key}", value)

@@ -71,12 +71,9 @@ def _pipelines(
 
 
 def _session(pipelines: Pipelines) -> SparkSession:
-    from frazil.client.address import server_uri
-    from frazil.lake.session import spark_session, spark_settings
+    from frazil.lake.session import spark_session
 
-    catalog = pipelines.catalog
-    settings = spark_settings(f"{server_uri(catalog.uri)}/catalog", catalog.warehouse, name=catalog.name)
-    return spark_session({**settings, **pipelines.spark.settings}, master=pipelines.spark.master)
+    return spark_session(pipelines.spark.settings, master=pipelines.spark.master)
 
 
 def _watch(runner: Runner) -> None:

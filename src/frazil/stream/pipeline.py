@@ -20,6 +20,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.credentials import TaskKeys
 from frazil.lake.delivery import Patience
 from frazil.lake.leftovers import remove_leftovers
+from frazil.lake.session import use_catalog
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.config.model import Limits, PipelineConfig
@@ -65,6 +66,7 @@ class PipelineLoop:
         config: PipelineConfig,
         spark: SparkSession,
         connect: Callable[[], Lake],
+        catalog_name: str,
         observer: Observer,
         *,
         once: bool,
@@ -74,6 +76,7 @@ class PipelineLoop:
         self._config = config
         self._spark = spark.newSession()
         self._connect = connect
+        self._catalog_name = catalog_name
         self._observer = observer
         self._once = once
         self._stopping = threading.Event()
@@ -123,11 +126,12 @@ class PipelineLoop:
 
     def _open(self) -> tuple[PipelineWriter, Jobs, TaskKeys | None]:
         """Everything that a round needs; the claim comes last, so that a wrong setting changes nothing."""
-        config = self._config
+        config, lake = self._config, self._connect()
+        if config.transform is not None:
+            use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)
         if self._once and self._target is None:
             self._target = self._log.ends(self._log.topics())
-        lake = self._connect()
         where = (config.table.namespace, config.table.name)
         try:
             table, created = lake.load(*where), False

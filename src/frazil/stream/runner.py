@@ -34,7 +34,7 @@ class Runner:
         self._lake: Lake | None = None
         self._lock = threading.Lock()
         self._loops = [
-            PipelineLoop(config, spark, self._connected, observer, once=once)
+            PipelineLoop(config, spark, self._connected, catalog.name, observer, once=once)
             for config in pipelines.pipelines
         ]
 
