@@ -12,6 +12,9 @@ from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.settings import ServerSettings
 from frazil.client.translate import ADLS, GCS, S3, Column
 from frazil.client.translate.table import Row
+from frazil.stream.config.kafka_settings import OWNED
+from frazil.stream.config.keys import FILE, PIPELINE
+from frazil.stream.config.shapes import Either, Record
 
 
 def settings_table() -> list[str]:
@@ -64,6 +67,34 @@ def adls_credentials() -> list[str]:
     return credentials_table(ADLS, {**headings, Column.FSSPEC: "adlfs", Column.DUCKDB: "DuckDB"})
 
 
+def keys_table(record: Record, leave_out: tuple[str, ...] = ()) -> list[str]:
+    """Every key with those inside it, as the loader knows them."""
+    rows = ["| key | default | meaning |", "|---|---|---|"]
+
+    def add(keys: Record, prefix: str) -> None:
+        for name, spec in keys.keys.items():
+            if name in leave_out:
+                continue
+            others = " or ".join(f"`{other}`" for other in keys.one_of if other != name)
+            needed = f"this or {others} is needed" if name in keys.one_of else "needed" if spec.needed else ""
+            default = spec.default or needed
+            rows.append(f"| `{prefix}{name}` | {default} | {spec.about} |")
+            inner = spec.shape.table if isinstance(spec.shape, Either) else spec.shape
+            if isinstance(inner, Record):
+                add(inner, f"{prefix}{name}.")
+
+    add(record, "")
+    return rows
+
+
+def kafka_table() -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for name, reason in OWNED.items():
+        reasons.setdefault(reason, []).append(f"`{name}`")
+    rows = ["| settings | why they are refused |", "|---|---|"]
+    return rows + [f"| {', '.join(names)} | {reason} |" for reason, names in reasons.items()]
+
+
 LABELS = {
     "frazil_http_requests_total": "`operation`, `status`",
     "frazil_http_request_seconds": "`operation`",
@@ -72,6 +103,12 @@ LABELS = {
 TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
     "settings": (ROOT / "README.md", settings_table),
     "metrics": (ROOT / "docs" / "operations.md", metrics_table),
+    "keys of a file": (
+        ROOT / "docs" / "pipelines.md",
+        lambda: keys_table(FILE, leave_out=("defaults", "pipelines")),
+    ),
+    "keys of a pipeline": (ROOT / "docs" / "pipelines.md", lambda: keys_table(PIPELINE)),
+    "settings of Kafka": (ROOT / "docs" / "pipelines.md", kafka_table),
     "credentials on S3": (ROOT / "docs" / "client.md", s3_credentials),
     "credentials on GCS": (ROOT / "docs" / "client.md", gcs_credentials),
     "credentials on ADLS": (ROOT / "docs" / "client.md", adls_credentials),

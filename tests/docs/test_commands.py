@@ -17,6 +17,7 @@ from tests.clients.support import duckdb_extensions
 from tests.docs.blocks import DOCUMENTS, ROOT, Block, blocks
 
 from frazil.devstack.http import status
+from frazil.devstack.kafka import Kafka
 from frazil.devstack.ports import free_port
 from frazil.devstack.seaweed import ObjectStore
 from frazil.jvm.jars import SPARK_ICEBERG, jars
@@ -117,12 +118,14 @@ def reader(
     tmp_path: Path,
     postgres_url: Callable[[], str],
     object_store: ObjectStore,
+    kafka: Kafka,
 ) -> Iterator[Reader]:
     object_store.create_bucket("my-bucket")
     found = Reader(
         tmp_path,
         {
             "http://127.0.0.1:9000": object_store.endpoint,
+            "127.0.0.1:9092": kafka.bootstrap_servers,
             "MY-ACCESS-KEY": object_store.catalog.access,
             "MY-SECRET-KEY": object_store.catalog.secret,
             "arn:aws:iam::123456789012:role/lake": object_store.role_arn,

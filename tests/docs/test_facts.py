@@ -14,7 +14,7 @@ from tests.docs.facts import TABLES
 from frazil.jvm.jars import SPARK_ICEBERG, jars
 
 RUN = {"sh", "python"}
-SHOWN = {"text", "toml", "json"}
+SHOWN = {"text", "toml", "json", "yaml"}
 
 
 @pytest.mark.parametrize("marker", TABLES)
@@ -60,6 +60,16 @@ def test_json_examples_of_warehouses_are_accepted() -> None:
                 check_pair(profile, parse_credential(request["storage-credential"]))
                 kinds.append(request["storage-profile"]["type"])
     assert sorted(kinds) == ["adls", "gcs"]
+
+
+def test_yaml_examples_are_pipelines() -> None:
+    from frazil.stream.config import parse_pipelines
+
+    environment = {"CATALOG_TOKEN": "token", "KAFKA_PASSWORD": "password"}
+    found = [block for document in DOCUMENTS for block in blocks(document) if block.language == "yaml"]
+    assert found
+    for block in found:
+        assert parse_pipelines(block.text, str(block), environment).pipelines
 
 
 def test_versions_are_those_that_are_tested() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from tests.stream.config.examples import COMPLETE, ENVIRONMENT
 
 from frazil.core.errors import InvalidConfig
@@ -167,8 +172,26 @@ def test_a_function_beside_the_file(tmp_path: Path) -> None:
     assert found.transform is not None
     assert found.transform.function is not None
     assert found.transform.function("df") == "df"
-    assert found.transform.directory == str(tmp_path)
     assert found.transform.reference == "config_transforms:T.f"
+
+
+def test_a_function_beside_the_file_reaches_workers(tmp_path: Path) -> None:
+    """With the module beside it that it uses: a worker has neither on its path."""
+    package = tmp_path / "config_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("def double(x): return 2 * x\n")
+    (tmp_path / "config_sent.py").write_text(
+        "from config_package import double\ndef f(df): return double(df)\n"
+    )
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(SMALL + "    transform: {python: 'config_sent:f'}\n")
+    (found,) = load_pipelines(file).pipelines
+    assert found.transform is not None
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    sent = dumps(found.transform.function).hex()
+    worker = f"import pickle; print(pickle.loads(bytes.fromhex('{sent}'))(21))"
+    shown = subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, check=False)
+    assert shown.stdout.strip() == "42", shown.stderr
 
 
 def test_a_module_that_fails_is_told(tmp_path: Path) -> None:

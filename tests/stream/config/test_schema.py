@@ -21,7 +21,7 @@ from frazil.stream.config import parse_pipelines
 from frazil.stream.config.keys import json_schema
 
 Mutation = Callable[[Any, random.Random], Any]
-_ROUNDS = 300
+_ROUNDS = 150
 
 
 @pytest.fixture(scope="module")

@@ -135,9 +135,7 @@ class Builder:
             if reference is None:
                 return None
             place = given.place_of("python")
-            where = str(self.directory) if self.directory is not None else None
-            function = find_function(reference, self.directory)
-            return Transform(function=function, reference=reference, directory=where)
+            return Transform(function=find_function(reference, self.directory), reference=reference)
         except InvalidConfig as error:
             self.problems.add(place, f"transform: {error.message}")
             return None

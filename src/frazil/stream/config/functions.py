@@ -27,6 +27,8 @@ def find_function(reference: str, directory: Path | None) -> Callable[..., Any]:
         sys.path.insert(0, str(directory))
         importlib.invalidate_caches()
     found: Any = _module(module_name, reference, directory)
+    if directory is not None:
+        _send_by_value(directory)
     for part in path.split("."):
         found = getattr(found, part, None)
         if found is None:
@@ -62,6 +64,18 @@ def _module(name: str, reference: str, directory: Path | None) -> Any:
         raise InvalidConfig(
             f"{reference}: importing {name} failed with {type(error).__name__}: {error}"
         ) from None
+
+
+def _send_by_value(directory: Path) -> None:
+    """Functions of modules beside the file travel to Spark's workers whole: those could not import them."""
+    from pyspark import cloudpickle
+
+    register: Callable[[Any], None] = cloudpickle.register_pickle_by_value
+    for name, module in list(sys.modules.items()):
+        top = sys.modules.get(name.partition(".")[0])
+        file = Path(getattr(top, "__file__", None) or "/")
+        if directory == (file.parent.parent if file.name == "__init__.py" else file.parent):
+            register(module)
 
 
 def reference_of(function: Callable[..., Any]) -> str:

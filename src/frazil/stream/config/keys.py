@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from frazil.client.address import server_uri
 from frazil.client.naming import identifier
 from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import parse_partitioning
@@ -217,7 +218,7 @@ PIPELINE = Record(
 CATALOG = Record(
     {
         "uri": Key(
-            Text("the address of a server, such as http://localhost:8181"),
+            Text("the address of a server, such as http://localhost:8181", server_uri),
             "The server.",
             "LAKEKEEPER or FRAZIL_URI of the environment, else http://localhost:8181",
         ),
@@ -232,7 +233,7 @@ CATALOG = Record(
             "TOKEN or OAUTH_CLIENT_ID and its like of the environment",
         ),
         "name": Key(
-            Text("a name of letters, digits and _", pattern=r"^[A-Za-z_]\w*$"),
+            Text("a name of letters, digits and _", values.catalog_name, r"^[A-Za-z_][A-Za-z0-9_]*$"),
             "What the catalog is called in SQL transforms.",
             "lake",
         ),

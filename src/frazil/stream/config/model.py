@@ -61,8 +61,6 @@ class Transform:
     function: Callable[..., Any] | None = None
     #: What the configuration hash and messages call the function.
     reference: str | None = None
-    #: Where its module lies, when that was beside the file: workers need it on their path, too.
-    directory: str | None = None
 
 
 @dataclass(frozen=True)

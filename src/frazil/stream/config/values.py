@@ -53,6 +53,12 @@ def pattern(text: str) -> str:
     return text
 
 
+def catalog_name(text: str) -> str:
+    if not (text.isascii() and text.isidentifier()):
+        raise InvalidConfig(f"'{text}' cannot name a catalog in SQL: use letters, digits and _")
+    return text
+
+
 def start(text: str) -> Literal["earliest", "latest"] | datetime:
     """A day is its first moment; what names no time zone is UTC."""
     if text == "earliest":

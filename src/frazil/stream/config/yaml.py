@@ -23,7 +23,7 @@ _MERGE = f"{_PREFIX}merge"
 #: `$${` is an escape; `${` that starts no name is a mistake.
 _VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{[^}]*\}?")
 #: Aliases repeat what they name; a file this large was made to fill the memory.
-_MOST_NODES = 100_000
+_MOST_NODES = 20_000
 
 
 def parse(text: str, name: str, environment: Mapping[str, str], problems: Problems) -> Node | None:
