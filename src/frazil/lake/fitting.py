@@ -43,7 +43,7 @@ class Fitter:
                 raise InvalidInput(f"the required column '{field.name}' is missing; the rows have: {names}")
             return pa.nulls(batch.num_rows, wanted)
         column = batch.column(indices[0])
-        if isinstance(column.type, pa.ExtensionType):
+        if isinstance(column.type, pa.BaseExtensionType):
             column = column.storage
         if column.type == wanted:
             return column

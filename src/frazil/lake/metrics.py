@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,6 +16,10 @@ from frazil.lake.files import Metrics
 #: Iceberg's defaults: `truncate(16)` for the first 100 columns.
 TRUNCATE_LENGTH = 16
 METRICS_COLUMNS = 100
+
+#: Columns without bounds, in the footer too. Iceberg in Java compares `uuid` by signed halves (apache/iceberg
+#: issue 14216) and others by unsigned bytes, so whatever the bounds, one of them would lose rows.
+UNORDERED = frozenset({"uuid"})
 
 _PACKED = {
     "int": "<i",
@@ -41,8 +46,10 @@ class Leaf:
     path: tuple[str, ...]
     #: The same in the words of Parquet, which has groups between.
     parquet_path: str
-    #: Inside a list or a map: such have counts, but no bounds.
+    #: Inside a list or a map: of such Iceberg tells the size only.
     repeated: bool = False
+    #: Among the first columns, as Iceberg counts them.
+    measured: bool = True
 
     @property
     def may_be_nan(self) -> bool:
@@ -51,7 +58,10 @@ class Leaf:
 
 def leaves(schema: Schema) -> tuple[Leaf, ...]:
     """The columns in the order in which Parquet has them."""
-    return tuple(_leaves(StructType(schema.fields), 0, _Place()))
+    top = StructType(schema.fields)
+    first = set(itertools.islice(_by_depth(top), METRICS_COLUMNS))
+    found = _leaves(top, 0, _Place())
+    return tuple(leaf if leaf.id in first else replace(leaf, measured=False) for leaf in found)
 
 
 def file_metrics(
@@ -61,23 +71,23 @@ def file_metrics(
     metrics = Metrics()
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     for index, leaf in enumerate(columns):
+        if not leaf.measured:
+            continue
         chunks = [group.column(index) for group in groups]
         metrics.column_sizes[leaf.id] = sum(chunk.total_compressed_size for chunk in chunks)
-        if index < METRICS_COLUMNS:
+        if not leaf.repeated:
             _add_column(metrics, leaf, chunks, [counts.get(leaf.id, 0) for counts in nans])
     return metrics, tuple(_start(group.column(0)) for group in groups)
 
 
 def _add_column(metrics: Metrics, leaf: Leaf, chunks: Sequence[Any], nans: Sequence[int]) -> None:
     statistics = [chunk.statistics for chunk in chunks]
-    metrics.value_counts[leaf.id] = sum(chunk.num_values for chunk in chunks)
     if leaf.may_be_nan:
         metrics.nan_value_counts[leaf.id] = sum(nans)
     if any(known is None or not known.has_null_count for known in statistics):
         return
+    metrics.value_counts[leaf.id] = sum(chunk.num_values for chunk in chunks)
     metrics.null_value_counts[leaf.id] = sum(known.null_count for known in statistics)
-    if leaf.repeated:
-        return
     lows, highs = [], []
     for chunk, known, nan in zip(chunks, statistics, nans, strict=True):
         if known.has_min_max:
@@ -102,7 +112,7 @@ def lower_bound(kind: str, value: Any) -> bytes:
     """At most `value`, in Iceberg's binary form and no longer than it should be."""
     if kind == "string":
         return truncate_text(value.decode()).encode()
-    if kind == "binary" or kind.startswith("fixed"):
+    if kind == "binary":
         return bytes(value[:TRUNCATE_LENGTH])
     # Zero has two signs, and both are equal to it: the bounds must hold either.
     return single_value(kind, -0.0 if kind in ("float", "double") and value == 0 else value)
@@ -113,7 +123,7 @@ def upper_bound(kind: str, value: Any) -> bytes | None:
     if kind == "string":
         text = truncate_text_up(value.decode())
         return None if text is None else text.encode()
-    if kind == "binary" or kind.startswith("fixed"):
+    if kind == "binary":
         return truncate_bytes_up(value)
     return single_value(kind, 0.0 if kind in ("float", "double") and value == 0 else value)
 
@@ -176,6 +186,20 @@ def _leaves(kind: Type, identifier: int, place: _Place) -> Iterator[Leaf]:
         yield from _leaves(kind.value, kind.value_id, place.below("value", "key_value"))
     else:
         yield Leaf(identifier, kind, place.path, ".".join(place.steps), place.repeated)
+
+
+def _by_depth(kind: Type) -> Iterator[int]:
+    """Ids of columns in Iceberg's order for metrics: those of a struct before what is further inside."""
+    inside: list[tuple[int, Type]] = []
+    if isinstance(kind, StructType):
+        inside = [(field.id, field.type) for field in kind.fields]
+    elif isinstance(kind, ListType):
+        inside = [(kind.element_id, kind.element)]
+    elif isinstance(kind, MapType):
+        inside = [(kind.key_id, kind.key), (kind.value_id, kind.value)]
+    yield from (identifier for identifier, each in inside if isinstance(each, str))
+    for _, each in inside:
+        yield from _by_depth(each)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.lake.files import MEGABYTE, DataFile, FileOptions
-from frazil.lake.metrics import Leaf, file_metrics
+from frazil.lake.metrics import UNORDERED, Leaf, file_metrics
 from frazil.lake.storage import FileStorage, Output
 
 #: Rows of a row group, as Arrow holds them.
@@ -118,6 +118,7 @@ class ParquetFile:
             output.sink,
             self._schema,
             use_dictionary=_repeating(rows, self._columns),
+            write_statistics=[leaf.parquet_path for leaf in self._columns if leaf.kind not in UNORDERED],
             compression=options.compression,
             compression_level=_LEVELS.get(options.compression) if level is None else level,
             store_decimal_as_integer=True,
@@ -143,7 +144,7 @@ def _repeating(rows: pa.Table, columns: tuple[Leaf, ...]) -> list[str]:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """`uuid` as the bytes that it is, for functions that do not know it."""
-    return column.cast(pa.binary(16)) if isinstance(column.type, pa.ExtensionType) else column
+    return column.cast(pa.binary(16)) if isinstance(column.type, pa.BaseExtensionType) else column
 
 
 def _count_nans(table: pa.Table, leaf: Leaf) -> int:

@@ -76,7 +76,7 @@ def _column(path: tuple[int, ...], batch: pa.RecordBatch) -> pa.Array:
     column = batch.column(path[0])
     if len(path) > 1:
         column = pc.struct_field(column, list(path[1:]))
-    return column.storage if isinstance(column.type, pa.ExtensionType) else column
+    return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
 
 
 def _grouped(

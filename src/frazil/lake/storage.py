@@ -74,6 +74,11 @@ class FileStorage:
                 return Output(self, path, pa.OSFile(_inner(path), "wb"), folders)
             return Output(self, path, self._filesystem.open_output_stream(_inner(path)), None)
 
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file to read from, at any place in it."""
+        with self._failures("read", path):
+            return self._filesystem.open_input_file(_inner(path))
+
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those that are not there are fine. Tries all before it raises."""
         wanted = list(paths)
@@ -172,7 +177,7 @@ def _inner(path: str) -> str:
 def _failures(operation: str, path: str, secrets: Iterable[str]) -> Iterator[None]:
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
         text = str(error)
         for secret in secrets:
             text = text.replace(secret, "…")
