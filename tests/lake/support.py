@@ -78,6 +78,11 @@ class Reader:
         loaded = self._catalog.load_table((*self._table.namespace, self._table.name))
         return sorted(loaded.scan().to_arrow()["id"].to_pylist())
 
+    def all_files(self) -> set[str]:
+        """Every data file of every snapshot there is."""
+        loaded = self._catalog.load_table((*self._table.namespace, self._table.name))
+        return set(loaded.inspect.all_data_files()["file_path"].to_pylist())
+
     def metadata(self) -> dict[str, Any]:
         return self._client.tables.load(self._table.namespace, self._table.name).metadata
 
