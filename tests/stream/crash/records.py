@@ -145,10 +145,9 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def _row(value: bytes) -> Row:
-    try:
-        document: dict[str, Any] = json.loads(value)
-    except ValueError:
-        return (-1, -1, -1, -1, value.decode(errors="replace"))
+    document: dict[str, Any] = json.loads(value)
+    if "at" not in document:
+        return (-1, -1, -1, -1, value.decode())
     at = datetime.fromisoformat(document["at"])
     micros = (at - _EPOCH) // timedelta(microseconds=1)
     return (document["id"], document["part"], document["seq"], micros, document["note"])

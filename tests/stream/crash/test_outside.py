@@ -76,6 +76,8 @@ def story(local_shelf: Shelf, make_line: MakeLine) -> Iterator[Story]:
 def _prepared(shelf: Shelf, make_line: MakeLine) -> Story:
     partitions = {"skewed": 4, "grown": 1}
     lines = {name: make_line(shelf, name, partitions=partitions.get(name, 2)) for name in _PLAIN}
+    # So few that the second run commits rounds before the bad one.
+    lines["broken"].records_per_round = 60
     lines["by_spark"] = make_line(shelf, "by_spark", through_spark=True)
     feed = make_line(shelf, "rolled_past").feed
     lines["rolled_past"], rows = outside.create_with_rows(shelf, feed, fresh("rolled_past"))
@@ -183,6 +185,7 @@ def test_a_record_that_cannot_be_decoded_stops_the_pipeline_at_its_position(stor
     (offset,) = story.positions["bad"]
     assert f"topic {line.feed.topic}, partition 1, offset {offset}" in error
     # Earlier rounds are in the table, nothing of the bad one is.
+    assert sum(story.positions["broken"]) < sum(line.next_offsets())
     assert line.next_offsets()[1] <= offset
     line.check(complete=False)
     line.check_storage()

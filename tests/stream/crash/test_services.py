@@ -11,7 +11,7 @@ from tests.stream.crash.conftest import bucket_shelf
 from tests.stream.crash.records import Feed
 from tests.stream.crash.runs import Run
 from tests.stream.crash.store_proxy import StoreProxy
-from tests.stream.crash.world import Line, config, fresh
+from tests.stream.crash.world import Line, caught_up, config, fresh
 
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
@@ -55,35 +55,22 @@ def test_broker_catalog_and_store_fail_in_turn(services: Services) -> None:
         line.feed.produce(300)
         run.until_event("round-retried")
         services.catalog.start()
-        _caught_up(run, line)
+        caught_up(run, line)
 
         services.proxy.refusing = True
         line.feed.produce(300)
         run.until(lambda: services.proxy.refused > 3, "refused writes")
         services.proxy.refusing = False
-        _caught_up(run, line)
+        caught_up(run, line)
 
         line.feed.produce(300)
         services.broker.kill()
         services.broker.start()
         line.feed.produce(300)
-        _caught_up(run, line)
+        caught_up(run, line)
 
         run.signal(signal.SIGTERM)
         assert run.wait() == 0, run.story()
         assert "nothing in flight" in run.errors
     line.check()
     line.check_storage()
-
-
-def _caught_up(run: Run, line: Line) -> None:
-    """All that is in the log is in the table."""
-    log = len(line.feed.log())
-
-    def landed() -> bool:
-        assert run.process.poll() is None, run.story()
-        committed = run.events("round-committed")
-        return bool(committed) and committed[-1]["total_read"] == log
-
-    run.until(landed, "the rows of the log in the table")
-    line.check()

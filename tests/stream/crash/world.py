@@ -104,3 +104,16 @@ def run_once(*lines: Line, code: int = 0) -> Run:
         run.close()
         raise
     return run
+
+
+def caught_up(run: Run, line: Line, *, extra: Counter[Row] | None = None) -> None:
+    """Wait until all that is in the log now is in the table."""
+    log = len(line.feed.log())
+
+    def landed() -> bool:
+        assert run.process.poll() is None, run.story()
+        committed = run.events("round-committed", line.name)
+        return bool(committed) and committed[-1]["total_read"] == log
+
+    run.until(landed, f"the rows of {line.name} in the table")
+    line.check(extra=extra)
