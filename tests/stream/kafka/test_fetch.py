@@ -59,7 +59,7 @@ def reader(kafka: Kafka, way: str) -> Iterator[Reader]:
 
 
 def _quiet(kafka: Kafka) -> dict[str, object]:
-    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
 
 
 def produce(

@@ -49,7 +49,9 @@ class _Guarded(Kafka):
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[_Guarded]:
     with _Guarded() as broker:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
+        )
         for name in ("open", "secret"):
             broker.create_topic(name)
             producer.produce(name, name.encode())
@@ -115,7 +117,9 @@ def test_the_broker_goes_away_and_comes_back(
 ) -> None:
     name = guarded.create_topic(f"restarted-{way}")
     values = [f"{number:0200d}".encode() for number in range(200_000)]
-    producer = Producer({"bootstrap.servers": guarded.bootstrap_servers, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": guarded.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
+    )
     for value in values:
         producer.produce(name, value)
         producer.poll(0)

@@ -122,7 +122,6 @@ class SliceReader:
         if fault.code in _TRIMMED and part is not None:
             raise _trimmed(part, fault.text)
         if fault.code in _GONE:
-            # Asked again: a broker that has just started may not know all topics.
             self._look(waiting)
         error = _hopeless(fault)
         if error is not None:
@@ -132,6 +131,9 @@ class SliceReader:
     def _look(self, waiting: Mapping[tuple[str, int], Slice]) -> None:
         """Ask whether what is waited for is there at all."""
         fault = doubt(self._settings, waiting.values())
+        if fault is not None and fault.code in _GONE:
+            time.sleep(_POLL_SECONDS)  # a broker that has just started may not know all topics
+            fault = doubt(self._settings, waiting.values())
         if fault is not None and fault.code in _GONE:
             raise SourceChanged(
                 f"Kafka does not know the partition {fault.topic}[{fault.partition}] which is to be read: "
