@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 
@@ -46,6 +47,8 @@ class RoundCommitted:
     #: Totals of the stamp.
     total_read: int
     total_written: int
+    #: The lag by topic and partition.
+    lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

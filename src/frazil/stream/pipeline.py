@@ -245,6 +245,7 @@ class PipelineLoop:
                 plan.lag,
                 stamp.read,
                 stamp.written,
+                plan.lags,
             )
         )
 

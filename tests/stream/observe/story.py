@@ -30,6 +30,7 @@ def committed(
         lag=lag,
         total_read=total + 10,
         total_written=total,
+        lags={"orders-topic": (lag - lag // 4, lag // 4)},
     )
 
 

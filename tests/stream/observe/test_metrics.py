@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.stream.observe.story import claimed, committed, started
 
 from frazil.core.errors import ServiceError
-from frazil.stream.events import RoundRetried, Stopped
+from frazil.stream.events import CaughtUp, RoundRetried, Stopped
 from frazil.stream.observe import Board, Metrics, MetricsServer, Observers
 
 
@@ -39,7 +39,16 @@ class Served:
             (sample.name.removeprefix("frazil_pipeline_"), sample.labels["pipeline"]): sample.value
             for family in text_string_to_metric_families(text)
             for sample in family.samples
-            if "pipeline" in sample.labels and "le" not in sample.labels
+            if "pipeline" in sample.labels and not {"le", "topic"} & set(sample.labels)
+        }
+
+    def partition_lags(self) -> dict[tuple[str, str], float]:
+        _, text = self.get("/metrics")
+        return {
+            (sample.labels["topic"], sample.labels["partition"]): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if "topic" in sample.labels
         }
 
 
@@ -76,6 +85,13 @@ def test_commits_are_counted(served: Served) -> None:
         "commit_seconds_sum": 1,
     }
     assert {name: samples[name, "orders"] for name in expected} == expected
+
+
+def test_the_lag_of_each_partition(served: Served) -> None:
+    served.observers.notify(committed(lag=40))
+    assert served.partition_lags() == {("orders-topic", "0"): 30, ("orders-topic", "1"): 10}
+    served.observers.notify(CaughtUp("orders"))
+    assert set(served.partition_lags().values()) == {0}
 
 
 def test_failures_and_retries_are_counted_and_health_says_so(served: Served) -> None:

@@ -40,6 +40,14 @@ class Metrics:
         self._job = self._histogram("job_seconds", "The Spark job of a round.")
         self._commit = self._histogram("commit_seconds", "The commit of a round.")
         self._lag = self._gauge("lag_offsets", "Offsets that are not read yet.")
+        self._partition_lag = Gauge(
+            "frazil_pipeline_partition_lag_offsets",
+            "Offsets of a partition that are not read yet.",
+            ("pipeline", "topic", "partition"),
+            registry=self.registry,
+        )
+        #: By pipeline, the partitions that have a series.
+        self._partitions: dict[str, set[tuple[str, int]]] = {}
         self._last = self._gauge("last_commit_timestamp_seconds", "When the last round was committed.")
         self._epoch = self._gauge("epoch", "Counts the writers of the pipeline; this process is the newest.")
         self._running = self._gauge("running", "1 while the pipeline runs, 0 after it ended.")
@@ -61,6 +69,8 @@ class Metrics:
                 self._committed(event)
             case CaughtUp():
                 self._lag.labels(name).set(0)
+                for topic, partition in self._partitions.get(name, ()):
+                    self._partition_lag.labels(name, topic, partition).set(0)
             case RoundRetried():
                 self._retries.labels(name).inc()
             case Stopped():
@@ -87,6 +97,10 @@ class Metrics:
         self._job.labels(name).observe(event.job_seconds)
         self._commit.labels(name).observe(event.commit_seconds)
         self._lag.labels(name).set(event.lag)
+        for topic, lags in event.lags.items():
+            for partition, lag in enumerate(lags):
+                self._partitions.setdefault(name, set()).add((topic, partition))
+                self._partition_lag.labels(name, topic, partition).set(lag)
         self._last.labels(name).set(self._wall())
 
     def _counter(self, name: str, about: str) -> Counter:
