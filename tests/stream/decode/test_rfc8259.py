@@ -102,6 +102,7 @@ BAD_VALUES = [
     rb'"\ud800"',
     rb'"\udc00"',
     rb'"\ud800\n"',
+    rb'"\udc00\udc00"',
     rb'"\ud800\ud800"',
     rb'"\ud800\u"',
     rb'"\ud800\udc0"',

@@ -25,12 +25,6 @@ _RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 _Convert: TypeAlias = Callable[[Any], Any]
 
 
-class Number(str):
-    """The digits of a JSON number as they stood. Objects are tuples of pairs, arrays are lists."""
-
-    __slots__ = ()
-
-
 class _Bad(Exception):
     """What is wrong with a value; the path to it is put together on the way out."""
 
@@ -49,21 +43,25 @@ class ReferenceReader:
     """Decodes records one by one."""
 
     def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
-        self._type = pa.struct(list(schema.to_arrow()))
+        self._schema = schema.to_arrow()
         self._convert = _struct(StructType(schema.fields), format)
 
     def read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]:
         """The good records, up to the first bad one unless lenient; and the bad ones."""
         rows: list[Any] = []
         bad: list[Undecodable] = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(values.to_pylist()):
             try:
-                rows.append(self.record(value.as_py()))
+                rows.append(self.record(value))
             except _Bad as problem:
                 bad.append(Undecodable(index, problem.reason, problem.path or None))
                 if not lenient:
                     break
-        return assemble.batch(assemble.retyped(pa.array(rows, self._type), self._type)), bad
+        columns = [
+            assemble.retyped(pa.array([row.get(field.name) for row in rows], field.type), field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), bad
 
     def explain(self, index: int, value: bytes | None) -> Undecodable | None:
         """Why a record is bad; None if it is good."""
@@ -126,8 +124,13 @@ def _constant(word: str) -> NoReturn:
     raise _Bad(f"{word} is no JSON number; expected digits")
 
 
+#: Objects become tuples of pairs, arrays lists, and numbers bytes: their digits as they stood.
 _JSON = json.JSONDecoder(
-    object_pairs_hook=tuple, parse_int=Number, parse_float=Number, parse_constant=_constant, strict=True
+    object_pairs_hook=tuple,
+    parse_int=str.encode,
+    parse_float=str.encode,
+    parse_constant=_constant,
+    strict=True,
 )
 
 
@@ -137,8 +140,8 @@ def _cut(whole: str) -> str:
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, Number):
-        return _cut(value)
+    if isinstance(value, bytes):
+        return _cut(value.decode())
     if isinstance(value, tuple):
         return "an object"
     if isinstance(value, list):
@@ -158,12 +161,15 @@ def _struct(kind: StructType, settings: JsonFormat) -> _Convert:
         if not isinstance(value, tuple):
             raise _mismatch("a JSON object", value)
         row: dict[str, Any] = {}
-        for name, item in value:
-            if name not in converts:
-                continue
-            if name in row:
-                raise _Bad("stands twice in its object; expected once").within(name)
-            row[name] = _inside(converts[name], item, name)
+        name = ""
+        try:
+            for name, item in value:
+                if name in converts:
+                    if name in row:
+                        raise _Bad("stands twice in its object; expected once")
+                    row[name] = converts[name](item)
+        except _Bad as problem:
+            raise problem.within(name) from None
         for name in required:
             if name not in row:
                 raise _Bad("is missing, and its column is required").within(name)
@@ -207,35 +213,30 @@ def _inside(convert: _Convert, value: Any, step: str) -> Any:
 
 
 def _convert(kind: Type, required: bool, settings: JsonFormat) -> _Convert:
-    present = _present(kind, settings)
+    read = _present(kind, settings)
 
     def convert(value: Any) -> Any:
-        if value is not None:
-            return present(value)
-        if required:
-            raise _Bad(f"is null, and its column is required; expected {_expected(kind, settings)}")
-        return None
+        if value is None:
+            if required:
+                raise _Bad(f"is null, and its column is required; expected {_expected(kind, settings)}")
+            return None
+        found = read(value)
+        if found is None:
+            raise _mismatch(_expected(kind, settings), value)
+        return found
 
     return convert
 
 
 def _present(kind: Type, settings: JsonFormat) -> _Convert:
+    """What reads a value that is not null; None from it says that the value does not fit."""
     if isinstance(kind, StructType):
         return _struct(kind, settings)
     if isinstance(kind, ListType):
         return _list(kind, settings)
     if isinstance(kind, MapType):
         return _map(kind, settings)
-    read = _primitive(kind, settings)
-    expected = _expected(kind, settings)
-
-    def convert(value: Any) -> Any:
-        found = read(value)
-        if found is None:
-            raise _mismatch(expected, value)
-        return found
-
-    return convert
+    return _primitive(kind, settings)
 
 
 def _primitive(kind: str, settings: JsonFormat) -> _Convert:
@@ -251,7 +252,7 @@ def _primitive(kind: str, settings: JsonFormat) -> _Convert:
         "boolean": lambda value: value if isinstance(value, bool) else None,
         "float": _float,
         "double": _double,
-        "string": lambda value: value if _is_text(value) else None,
+        "string": lambda value: value if isinstance(value, str) else None,
         "date": _of_text(text.days),
         "time": _of_text(text.micros_of_day),
         "uuid": _of_text(text.uuid_bytes),
@@ -259,17 +260,13 @@ def _primitive(kind: str, settings: JsonFormat) -> _Convert:
     }[kind]
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not isinstance(value, Number)
-
-
 def _of_text(read: Callable[[str], Any]) -> _Convert:
-    return lambda value: read(value) if _is_text(value) else None
+    return lambda value: read(value) if isinstance(value, str) else None
 
 
 def _integer(least: int, most: int) -> _Convert:
     def convert(value: Any) -> int | None:
-        if not isinstance(value, Number) or len(value) > 20 or not value.removeprefix("-").isdigit():
+        if not isinstance(value, bytes) or len(value) > 20 or not value.removeprefix(b"-").isdigit():
             return None
         return found if least <= (found := int(value)) <= most else None
 
@@ -277,7 +274,7 @@ def _integer(least: int, most: int) -> _Convert:
 
 
 def _double(value: Any) -> float | None:
-    if not isinstance(value, Number) or math.isinf(found := float(value)):
+    if not isinstance(value, bytes) or math.isinf(found := float(value)):
         return None
     return found
 
@@ -295,7 +292,8 @@ def _decimal(kind: pa.DataType) -> _Convert:
     from decimal import Decimal
 
     def convert(value: Any) -> Decimal | None:
-        found = text.scaled(value, kind.scale, kind.precision) if isinstance(value, str) else None
+        written = value.decode() if isinstance(value, bytes) else value
+        found = text.scaled(written, kind.scale, kind.precision) if isinstance(written, str) else None
         if found is None:
             return None
         return Decimal((int(found < 0), tuple(map(int, str(abs(found)))), -kind.scale))
@@ -305,7 +303,7 @@ def _decimal(kind: pa.DataType) -> _Convert:
 
 def _fixed(length: int) -> _Convert:
     def convert(value: Any) -> bytes | None:
-        found = text.base64_bytes(value) if _is_text(value) else None
+        found = text.base64_bytes(value) if isinstance(value, str) else None
         return found if found is not None and len(found) == length else None
 
     return convert
@@ -315,7 +313,11 @@ def _timestamp(kind: str, settings: JsonFormat) -> _Convert:
     if settings.timestamps == "iso":
         return _of_text(lambda value: text.micros(value, zoned=kind == "timestamptz"))
     scale = UNIT_SCALE[settings.timestamps]
-    return lambda value: text.in_range(text.scaled(value, scale, 19)) if isinstance(value, Number) else None
+
+    def convert(value: Any) -> int | None:
+        return text.in_range(text.scaled(value.decode(), scale, 19)) if isinstance(value, bytes) else None
+
+    return convert
 
 
 def _expected(kind: Type, settings: JsonFormat) -> str:
