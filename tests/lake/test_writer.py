@@ -153,3 +153,46 @@ def test_a_place_that_cannot_be_is_a_storage_error(tmp_path: Path) -> None:
     writer.write(orders(1))
     with pytest.raises(StorageError, match="write file:"):
         writer.close()
+
+
+def test_a_close_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = opened(tmp_path, options=FileOptions(size=1000))
+    for start in range(0, 3000, 500):
+        writer.write(orders(*range(start, start + 500)))
+    writer.write(orders(1))
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(StorageError, match="No space left on device"):
+        writer.close()
+    assert names(tmp_path) == []
+
+
+def test_a_large_batch_is_cut_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.lake.writer.GROUP_BYTES", 1000)
+    monkeypatch.setattr("frazil.lake.parquet_file.GROUP_BYTES", 1000)
+    writer = opened(tmp_path)
+    writer.write(orders(*range(1000)))
+    (file,) = writer.close()
+    assert len(file.split_offsets) > 10
+    assert read(file.path).column("id").to_pylist() == list(range(1000))
+
+
+def test_a_batch_that_fits_is_taken_as_it_is(tmp_path: Path) -> None:
+    writer = opened(tmp_path)
+    batch = orders(1, 2)
+    writer.write(batch)
+    (file,) = writer._files.values()
+    assert file._held[0] is batch
+    writer.abort()
+
+
+def test_a_dictionary_only_where_values_come_again(tmp_path: Path) -> None:
+    writer = opened(tmp_path)
+    writer.write(orders(*range(1000)))
+    (file,) = writer.close()
+    group = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
+    assert [group.column(number).has_dictionary_page for number in range(3)] == [False, True, False]
+    assert {group.column(number).compression for number in range(3)} == {"ZSTD"}

@@ -149,7 +149,8 @@ def test_pyiceberg_finds_rows_by_every_predicate(pyiceberg: Catalog, filled: Lak
 
 
 def test_spark_finds_rows_by_every_predicate(spark: SparkSession, filled: LakeTable) -> None:
-    read, asked = spark.table(f"frazil.writer.{filled.name}"), list(questions())
+    read = spark.table(f"frazil.writer.{filled.name}")
+    asked = [question for question in questions() if not isinstance(question.pyiceberg, expressions.IsNull)]
     parts = [
         read.where(question.spark).select(functions.lit(number).alias("question"), "n")
         for number, question in enumerate(asked)

@@ -24,12 +24,11 @@ from frazil.core.errors import InvalidInput, StorageError, Unsupported
 _DELETERS = 8
 _CONNECT_SECONDS = 10.0
 _REFUSED = re.compile(
-    r"ACCESS_DENIED|AccessDenied|Forbidden|HTTP status 403|HTTP response code 403|InvalidAccessKeyId"
-    r"|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|ExpiredToken|AuthenticationFailed|PermissionDenied"
-    r"|Permission denied"
+    r"access_?denied|forbidden|(status|code):? 403|invalid_?access_?key|signature_?does_?not_?match"
+    r"|expired_?token|authentication_?failed|permission_?denied|permission denied",
+    re.IGNORECASE,
 )
-#: Values of the vended settings that are shorter are no secrets: `true`, a region.
-_SECRET_LENGTH = 12
+_SECRET = re.compile(r"key|secret|token")
 
 
 class FileStorage:
@@ -62,7 +61,7 @@ class FileStorage:
         if kind == "S3FileSystem":
             # A small file is then one request instead of three.
             arguments |= {"allow_delayed_open": True, "connect_timeout": _CONNECT_SECONDS}
-        secrets = [value for value in credentials.config.values() if len(value) >= _SECRET_LENGTH]
+        secrets = [value for name, value in credentials.config.items() if value and _SECRET.search(name)]
         with _failures("open", location, secrets):
             return cls(location, getattr(fs, kind)(**arguments), secrets)
 
