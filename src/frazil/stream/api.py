@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, InvalidConfig
 from frazil.stream.config import CatalogConfig, PipelineConfig, Pipelines, SparkConfig, gather, load_pipelines
 from frazil.stream.config.python import SettingValue
 
@@ -60,12 +60,14 @@ def _pipelines(
     kafka: Mapping[str, SettingValue] | None,
     spark: Mapping[str, Any] | SparkConfig | None,
 ) -> Pipelines:
-    """A file says itself what its pipelines share, unless the caller says otherwise."""
+    """A file says itself what its pipelines share; only where they run can be said otherwise."""
     if isinstance(given, str | os.PathLike):
+        if kafka is not None:
+            raise InvalidConfig(
+                f"{os.fspath(given)} has Kafka's settings itself: leave out the keyword kafka"
+            )
         found = load_pipelines(os.fspath(given))
-        return gather(
-            found.pipelines, catalog=catalog or found.catalog, kafka=kafka, spark=spark or found.spark
-        )
+        return gather(found.pipelines, catalog=catalog or found.catalog, spark=spark or found.spark)
     listed = [given] if isinstance(given, PipelineConfig) else given
     return gather(listed, catalog=catalog, kafka=kafka, spark=spark)
 
@@ -79,8 +81,8 @@ def _session(pipelines: Pipelines) -> SparkSession:
 def _watch(runner: Runner) -> None:
     failed: dict[str, FrazilError] = {}
     worker = threading.Thread(target=lambda: failed.update(runner.run()), daemon=True)
-    worker.start()
     try:
+        worker.start()
         _wait(worker)
     except KeyboardInterrupt:
         runner.stop()
