@@ -23,6 +23,7 @@ from frazil.core.errors import InvalidInput, StorageError, Unsupported
 
 _DELETERS = 8
 _CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
 _REFUSED = re.compile(
     r"access_?denied|forbidden|(status|code):? 403|invalid_?access_?key|signature_?does_?not_?match"
     r"|expired_?token|authentication_?failed|permission_?denied|permission denied",
@@ -60,7 +61,12 @@ class FileStorage:
         kind, arguments = pyarrow_arguments(credentials)
         if kind == "S3FileSystem":
             # A small file is then one request instead of three.
-            arguments |= {"allow_delayed_open": True, "connect_timeout": _CONNECT_SECONDS}
+            arguments |= {
+                "allow_delayed_open": True,
+                "connect_timeout": _CONNECT_SECONDS,
+                # pyarrow's own 3 s are over before a busy store has answered.
+                "request_timeout": _ANSWER_SECONDS,
+            }
         secrets = [value for name, value in credentials.config.items() if value and _SECRET.search(name)]
         with _failures("open", location, secrets):
             return cls(location, getattr(fs, kind)(**arguments), secrets)
