@@ -49,7 +49,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     owner: StoreProxy
 
     def _pass(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        chunked = "chunked" in self.headers.get("transfer-encoding", "")
+        body = self._chunks() if chunked else self.rfile.read(int(self.headers.get("content-length", 0)))
         if self.owner.refusing and self.command in ("PUT", "POST"):
             self.owner.refused += 1
             self._answer(503, [("content-type", "application/xml")], _REFUSAL)
@@ -57,13 +58,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(self.target, timeout=60)
         try:
             # With the Host that the caller signed: the store checks the signature.
-            connection.request(self.command, self.path, body or None, dict(self.headers))
+            sent = [body] if chunked else body or None
+            connection.request(self.command, self.path, sent, dict(self.headers), encode_chunked=chunked)
             answer = connection.getresponse()
             self._answer(
                 answer.status, answer.getheaders(), answer.read(), answer.getheader("content-length")
             )
         finally:
             connection.close()
+
+    def _chunks(self) -> bytes:
+        found = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815
 
