@@ -255,10 +255,10 @@ def test_a_pattern_that_matches_nothing_yet(world: World) -> None:
 
 def test_a_wrong_file_is_told_with_its_lines(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "pipelines.yaml"
-    file.write_text("pipelines:\n  orders:\n    tabel: a.b\n")
+    file.write_text("pipelines:\n  orders:\n    tables: a.b\n")
     shown = command("plan", str(file))
     assert shown.returncode == 1
-    assert f"{file}:3:5: unknown key 'tabel' in pipeline 'orders'; did you mean 'table'?" in shown.stderr
+    assert f"{file}:3:5: unknown key 'tables' in pipeline 'orders'; did you mean 'table'?" in shown.stderr
 
 
 def test_the_schema_is_printed(command: Command) -> None:
