@@ -118,7 +118,12 @@ def test_the_broker_goes_away_and_comes_back(
     name = guarded.create_topic(f"restarted-{way}")
     values = [f"{number:0200d}".encode() for number in range(200_000)]
     producer = Producer(
-        {"bootstrap.servers": guarded.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
+        {
+            "bootstrap.servers": guarded.bootstrap_servers,
+            "log_level": 0,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 300_000,
+        }
     )
     for value in values:
         producer.produce(name, value)

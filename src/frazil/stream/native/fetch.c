@@ -143,6 +143,10 @@ static int add_part(reader_t *self, PyObject *wanted, int64_t *start) {
     const char *name;
     int partition;
     long long first, end;
+    if (!PyTuple_Check(wanted)) {
+        PyErr_SetString(PyExc_TypeError, "a slice is (topic, partition, start, end)");
+        return -1;
+    }
     if (!PyArg_ParseTuple(wanted, "siLL", &name, &partition, &first, &end))
         return -1;
     if (partition < 0 || first < 0) {
