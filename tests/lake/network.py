@@ -32,9 +32,13 @@ class CommitNetwork(FaultyNetwork):
         super().__init__(port)
         self.accidents: list[Accident] = []
         self.commits: list[Seen] = []
+        #: Done before the next loads of a table go on.
+        self.loads: list[Callable[[], object]] = []
         self._late: list[Seen] = []
 
     def next_fault(self, seen: Seen) -> Fault | Reply:
+        if seen.method == "GET" and "/tables/" in seen.path and self.loads:
+            self.loads.pop(0)()
         if seen.method != "POST" or "/tables/" not in seen.path:
             return Fault.PASS
         self.commits.append(seen)

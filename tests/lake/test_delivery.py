@@ -13,7 +13,7 @@ from tests.lake.network import Accident, CommitNetwork
 from tests.lake.support import Reader, commit, first, foreign_append, local
 
 from frazil.client import Client
-from frazil.core.errors import CommitFailed, CommitStateUnknown, InvalidInput
+from frazil.core.errors import CommitFailed, CommitStateUnknown, InvalidInput, Superseded
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
@@ -150,6 +150,28 @@ def test_others_commit_while_the_outcome_is_unknown(
     commit(writer, [3])
     assert network.release() == ([] if done else [409])
     reader.check("orders", [1, 2, 3, 100])
+
+
+@pytest.mark.parametrize("load", range(3))
+def test_a_rival_between_any_two_steps(
+    load: int, table: LakeTable, writer: PipelineWriter, network: CommitNetwork, reader: Reader
+) -> None:
+    """What was checked is what is built on: a claim before any load is noticed."""
+    ticket = writer.begin()
+    claims: list[PipelineWriter] = []
+
+    def rival() -> None:
+        claims.append(PipelineWriter.claim(table.lake, table, "orders", first, ""))
+
+    network.loads = [*[lambda: None] * load, rival]
+    try:
+        commit(writer, [3], ticket)
+    except Superseded:
+        assert claims
+        reader.check("orders", [1, 2])
+    else:
+        assert not claims
+        reader.check("orders", [1, 2, 3])
 
 
 def test_a_claim_whose_answer_is_lost(far: LakeTable, network: CommitNetwork, reader: Reader) -> None:

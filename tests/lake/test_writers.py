@@ -247,8 +247,8 @@ class TestChangedFromOutside:
         file = write_file(writer.table, ticket.prefix, [1])
         types = table.lake.iceberg.types.Types
         change = table.java.updateSchema().allowIncompatibleChanges()
-        change.addRequiredColumn("note", types.StringType.get()).commit()
-        with pytest.raises(Unsupported, match=r"required columns during the round.*: note"):
+        change.addRequiredColumn("note", types.StringType.get()).requireColumn("word").commit()
+        with pytest.raises(Unsupported, match=r"required columns during the round.*: word, note"):
             writer.commit(ticket, [file], positions=at(1), read=1, written=1, watermark=None)
         reader.check(P, [])
 

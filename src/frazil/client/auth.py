@@ -13,7 +13,14 @@ from frazil.client.address import check_url
 from frazil.client.exchange import Retry, exchange
 from frazil.client.failures import sentence
 from frazil.client.flow import Answer, Flow, Request
-from frazil.core.errors import CommitStateUnknown, FrazilError, InvalidConfig, Unauthenticated, Unavailable
+from frazil.core.errors import (
+    CommitStateUnknown,
+    FrazilError,
+    InvalidConfig,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
 
 #: Where a server issues tokens itself.
 OWN_TOKEN_PATH = "/catalog/v1/oauth/tokens"  # noqa: S105 (a path)
@@ -123,6 +130,10 @@ class OAuthTokens:
     def iceberg_properties(self) -> dict[str, str]:
         """Without token exchange, which most servers do not offer: an old token is replaced by a new one."""
         given = self._credentials
+        if ":" in given.client_id:
+            raise Unsupported(
+                f"Iceberg's clients cannot use the client id {given.client_id!r}: it has a colon"
+            )
         found = {
             "rest.auth.type": "oauth2",
             "credential": f"{given.client_id}:{given.client_secret}",

@@ -58,10 +58,9 @@ class Attempt:
             io.deleteFile(snapshot.manifestListLocation())
 
 
-def stage(table: LakeTable, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
-    """Write the manifests of a commit on the table's head, as it was last loaded."""
+def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
+    """Write the manifests of a commit. `transaction` is the table's last: its base is what was checked."""
     with java_errors(f"preparing a commit to the table {table}"):
-        transaction = table.java.newTransaction()
         merging = files and int(stamp.token, 16) % _MERGE_EVERY == 0
         append = transaction.newAppend() if merging else transaction.newFastAppend()
         for file in _parsed(table, files):

@@ -78,13 +78,12 @@ class Delivery:
     def run(self) -> Stamp:
         """Commit. CommitStateUnknown only if it was told to stop while waiting for the catalog."""
         doubt = False
-        self.patience.until_answered(self.table.refresh)
         for conflict in range(self.patience.conflicts):
             if conflict > 1:
                 self.patience.pause(conflict, longest=1.0)
-                self.patience.until_answered(self.table.refresh)
+            transaction = self.patience.until_answered(self.table.transaction)
             wanted = self.prepare()
-            attempt = stage(self.table, wanted.stamp, wanted.files)
+            attempt = stage(self.table, transaction, wanted.stamp, wanted.files)
             landed = self._send(attempt)
             doubt = doubt or attempt.doubtful
             self.unsettled = landed is None and doubt

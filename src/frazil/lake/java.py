@@ -50,8 +50,8 @@ def java_errors(what: str) -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         raise _jvm_ended(what) from error
     except Py4JError as error:
-        # py4j tells so of calls on a gateway that is closed, too.
-        if isinstance(error.__cause__, (OSError, EOFError)):
+        # What Java threw comes with its trace; without one there was no answer at all.
+        if "Trace:" not in str(error):
             raise _jvm_ended(what) from error
         raise errors.ServiceError(f"{what}: {_first_line(str(error))}") from None
 

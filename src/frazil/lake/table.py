@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,9 +43,23 @@ class LakeTable:
 
     def refresh(self) -> None:
         """Ask the catalog for the newest state. HistoryChanged: another table has the name now."""
+        self._read(self._loaded(self.operations.refresh))
+
+    def transaction(self) -> Any:
+        """A Java transaction on the newest state, which is loaded for it: what this table tells is its base.
+
+        Iceberg loads the table anew for each transaction: to look first and open it then is to build on
+        what nobody looked at.
+        """
+        opened = self._loaded(self.java.newTransaction)
+        with java_errors(f"reading the table {self}"):
+            self._read(opened.startMetadata())
+        return opened
+
+    def _loaded(self, call: Callable[[], Any]) -> Any:
         try:
             with java_errors(f"loading the table {self}"):
-                found = self.operations.refresh()
+                return call()
         except ServiceError:
             # Iceberg refuses to load another table into this one, with an error that has no class of its own.
             if self.lake.load(self.namespace, self.name).uuid != self.uuid:
@@ -54,7 +68,6 @@ class LakeTable:
                     "written to it. Start the pipeline again to begin with the new table"
                 ) from None
             raise
-        self._read(found)
 
     def reread(self) -> None:
         """Take over what the last commit answered."""
@@ -126,7 +139,7 @@ class LakeTable:
     def storage(self) -> FileStorage:
         """The place of its data files, with new keys from the catalog where it needs any."""
         place = self.data_location
-        if "://" not in place or place.startswith("file:"):
+        if place.startswith(("/", "file:")):
             return FileStorage.of(place, None)
         keys = self.lake.client.tables.credentials(self.namespace, self.name, location=place)
         return FileStorage.of(place, keys)

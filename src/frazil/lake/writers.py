@@ -108,6 +108,12 @@ class PipelineWriter:
         stamp = Delivery(table, pipeline, token, prepare, patience, "claim").run()
         return cls(table, stamp, patience)
 
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot of the newest commit, as the table was last loaded."""
+        mirror = mirrored(self.table, self.stamp.pipeline)
+        return None if mirror is None else mirror.snapshot_id
+
     def begin(self) -> RoundTicket:
         """Start a round on the table as it is now. Superseded: another writer took over."""
         self.patience.until_answered(self.table.refresh)
@@ -188,12 +194,12 @@ class PipelineWriter:
     def _check_files(self, ticket: RoundTicket, files: Sequence[DataFile]) -> None:
         """Files were written for the table as it was when the round began."""
         table = self.table
-        known = _ids(ticket.schema)
-        missing = [field.name for field in table.schema if field.required and field.id not in known]
+        given = {field.id for field in ticket.schema if field.required}
+        missing = [field.name for field in table.schema if field.required and field.id not in given]
         if missing:
             raise Unsupported(
-                f"the table {table} got required columns during the round, which its files do not have: "
-                f"{', '.join(missing)}. Make them optional, or give the pipeline's schema these columns"
+                f"the table {table} got required columns during the round, for which its files may have no "
+                f"value: {', '.join(missing)}. Make them optional, or give these columns to the pipeline"
             )
         gone = {file.spec_id for file in files} - table.spec_ids()
         if gone:
@@ -201,10 +207,6 @@ class PipelineWriter:
                 f"the table {table} lost the partition spec {min(gone)} during the round, which its files "
                 "have; run the round again"
             )
-
-
-def _ids(schema: Schema) -> set[int]:
-    return {field.id for field in schema}
 
 
 def _token() -> str:
