@@ -113,7 +113,7 @@ def run(
         log.remove()
     display.say(summary(board, time.monotonic() - began, asked=signals.asked))
     if board.failures():
-        _tell_failures(board, log)
+        _tell_failures(display, log)
         sys.exit(1)
 
 
@@ -218,7 +218,9 @@ def _terminal(board: Board, headline: str) -> Terminal:
     return Terminal(board, Console(), headline=headline)
 
 
-def _tell_failures(board: Board, log: SparkLog) -> None:
-    for name, reason in board.failures().items():
+def _tell_failures(display: _Display, log: SparkLog) -> None:
+    # The live picture, which stays, has the reasons already.
+    failures = display.board.failures() if display.terminal is None else {}
+    for name, reason in failures.items():
         click.echo(f"frazil: pipeline {name} failed: {reason}", err=True)
     click.echo(f"Spark's own messages, and details, are in {log.path}", err=True)
