@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 from tests.stream.decode import generate
 
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, Schema
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode.native import NativeReader
 from frazil.stream.decode.reference import ReferenceReader
@@ -31,7 +31,7 @@ def exact(values: pa.BinaryArray) -> pa.BinaryArray:
 def agree(columns: Schema, timestamps: Timestamps, records: Sequence[bytes | None]) -> tuple[int, int]:
     """Same rows, same bad records, whole or up to the first one; how many were good and bad."""
     settings = JsonFormat(timestamps)
-    values = exact(pa.array([b"before", *records], pa.binary()))[1:]
+    values = exact(pa.array([b"before the first record", *records], pa.binary()))[1:]
     native, reference = NativeReader(columns, settings), ReferenceReader(columns, settings)
     for lenient in (True, False):
         batch, bad = native.read(values, lenient=lenient)
@@ -55,8 +55,19 @@ def random_round(rng: Random) -> tuple[int, int]:
     return agree(columns, timestamps, [None if rng.random() < 0.01 else one for one in spoilt])
 
 
+def cuts() -> None:
+    """Every beginning of a record at the very end of the data."""
+    columns = Schema((Field("k", "long"), Field("timestamp", "double"), Field("a_long_name", "string")))
+    whole = '{"k":1234567890,"timestamp":1.5e10,"a_long_name":"text é \\u00e9 of some length"}'.encode()
+    for at in range(len(whole) + 1):
+        agree(columns, "iso", [whole[:at]])
+    for before in range(8):
+        agree(columns, "iso", [b"x" * before, b'{"k":1}'])
+
+
 def fuzz(seed: int, seconds: float) -> None:
     """Random rounds for so long."""
+    cuts()
     end = time.monotonic() + seconds
     rounds = good = bad = 0
     while time.monotonic() < end:

@@ -31,6 +31,7 @@ _CORPUS: list[tuple[str, bytes]] = [
     ("decimal(38, 10)", b'{"x":1e28}'),
     ("decimal(4, 2)", b'{"x":0.00e-1000000001}'),
     ("decimal(4, 2)", b'{"x":1000000000000e-1000000001}'),
+    ("decimal(4, 2)", b'{"x":1e18446744073709551616}'),
     ("string", b'{"x":"\\ud83d\\ude0'),
     ("string", b'{"x":"\\u00e9\xc3'),
     ("map<string, int>", b'{"x":{"":1,"":1}}'),
@@ -68,6 +69,13 @@ def test_corpus(kind: str, record: bytes) -> None:
     from tests.stream.decode.compare import agree
 
     agree(Schema((Field("x", parse_type(kind)),)), "iso", [b'{"x":null}', record, b"{}"])
+
+
+@pytest.mark.usefixtures("native")
+def test_cuts() -> None:
+    from tests.stream.decode.compare import cuts
+
+    cuts()
 
 
 def test_disagreement_is_said(native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
