@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.frazil-setup
-CODE := src tests tools examples $(wildcard bench)
+CODE := src tests tools examples hatch_build.py $(wildcard bench)
 ARGS ?=
 
 ##@ Use
@@ -80,6 +80,7 @@ lock: $(STAMP) ## Resolve the dependencies again (ARGS=--upgrade for newer versi
 .PHONY: clean
 clean: ## Remove what was built here (downloads in the cache directory stay)
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -f src/frazil/stream/*.abi3.so
 	rm -rf spark-warehouse metastore_db derby.log
 	find src tests tools $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 

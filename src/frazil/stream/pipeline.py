@@ -36,7 +36,7 @@ from frazil.stream.events import (
 from frazil.stream.fit import problems
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
 from frazil.stream.kafka.log import KafkaLog
-from frazil.stream.rounds import RoundPlan, plan_round
+from frazil.stream.rounds import RoundPlan, confirm, plan_round
 from frazil.stream.tasks import Writing
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ class PipelineLoop:
         try:
             target = writer.table.write_target(self._config.table.files)
             result = jobs.run(plan.tasks, sent, Writing(target, ticket.prefix))
+            confirm(writer.stamp, self._log, plan.positions)
             reach("round.job-done")
             worked = time.monotonic()
             self._rate = plan.offsets / max(worked - started, 0.001)

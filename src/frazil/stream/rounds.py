@@ -10,7 +10,7 @@ from typing import Protocol
 from frazil.core.errors import SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
-from frazil.stream.kafka.log import LogView
+from frazil.stream.kafka.log import LogView, Topic
 from frazil.stream.source import Slice
 
 
@@ -34,6 +34,8 @@ class RoundPlan:
 class Log(Protocol):
     def look(self) -> LogView: ...
 
+    def topics(self) -> Mapping[str, Topic]: ...
+
     def require(self, missing: Sequence[str]) -> None: ...
 
 
@@ -50,6 +52,14 @@ def plan_round(
     except SourceChanged:
         time.sleep(confirm_seconds)
         return plan(stamp, log, log.look(), limits, parallelism)
+
+
+def confirm(stamp: Stamp, log: Log, positions: Mapping[str, Position]) -> None:
+    """After reading: the topics must still be those of the plan. One that was made again meanwhile has other
+    records at the same offsets."""
+    for name, topic in log.topics().items():
+        if name in positions and positions[name].id != topic.id:
+            raise _remade(stamp, name, positions[name].id, topic.id)
 
 
 def plan(stamp: Stamp, log: Log, view: LogView, limits: Limits, parallelism: int) -> RoundPlan:
@@ -125,8 +135,7 @@ def _starts(stamp: Stamp, log: Log, view: LogView) -> dict[str, tuple[int, ...]]
 def _following(stamp: Stamp, view: LogView, name: str) -> tuple[int, ...]:
     topic, known = view.topics[name], stamp.positions.get(name)
     if known is not None and known.id != topic.id:
-        found = f"the topic {name} was deleted and made again (its id was {known.id} and is {topic.id})"
-        raise _changed(stamp, found, f"{name}=earliest")
+        raise _remade(stamp, name, known.id, topic.id)
     count = len(known.next) if known is not None else 0
     if topic.partitions < count:
         found = f"the topic {name} had {count} partitions and has {topic.partitions}"
@@ -147,10 +156,15 @@ def _following(stamp: Stamp, view: LogView, name: str) -> tuple[int, ...]:
     return following
 
 
+def _remade(stamp: Stamp, name: str, was: str, now: str) -> SourceChanged:
+    found = f"the topic {name} was deleted and made again (its id was {was} and is {now})"
+    return _changed(stamp, found, f"{name}=earliest")
+
+
 def _changed(stamp: Stamp, found: str, to: str | None) -> SourceChanged:
     """`to`: what `frazil reset` would be told to go on, where there is something to go on with."""
     command = f"frazil reset pipelines.yaml {stamp.pipeline} --to-offsets {to}"
     then = f"go on with `{command}`, which first shows what would be read again or left out"
     if to is None:
         then = "bring it back, or take it out of the pipeline"
-    return SourceChanged(f"pipeline {stamp.pipeline}: {found}. Nothing was read; {then}")
+    return SourceChanged(f"pipeline {stamp.pipeline}: {found}. Nothing was written; {then}")

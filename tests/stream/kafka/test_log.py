@@ -24,7 +24,7 @@ from frazil.devstack.kafka import Kafka
 from frazil.devstack.ports import free_port
 from frazil.stream.config.model import KafkaSource, Limits, Start
 from frazil.stream.kafka.log import KafkaLog
-from frazil.stream.rounds import RoundPlan, plan_round
+from frazil.stream.rounds import RoundPlan, confirm, plan_round
 
 _numbers = itertools.count(1)
 
@@ -145,10 +145,13 @@ def _wait_for_end(log: KafkaLog, topic: str, end: int) -> None:
 def test_a_topic_made_again_is_another_one(kafka: Kafka, topic: str) -> None:
     log = KafkaLog(source(kafka, topic))
     at = stamped(log)
+    confirm(at, log, at.positions)
     delete_topic(kafka, topic)
     with pytest.raises(SourceChanged, match=f"the topic {topic} is gone"):
         planned(at, log)
     kafka.create_topic(topic, partitions=2)
+    with pytest.raises(SourceChanged, match="made again"):
+        confirm(at, log, at.positions)
     with pytest.raises(SourceChanged, match="made again"):
         planned(at, log)
     assert stamped(log).positions[topic].id != at.positions[topic].id
