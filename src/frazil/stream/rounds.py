@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from frazil.core.errors import SourceChanged
+from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
 from frazil.stream.kafka.log import LogView, Topic
@@ -57,7 +57,12 @@ def plan_round(
 def confirm(stamp: Stamp, log: Log, positions: Mapping[str, Position]) -> None:
     """After reading: the topics must still be those of the plan. One that was made again meanwhile has other
     records at the same offsets."""
-    for name, topic in log.topics().items():
+    try:
+        found = log.topics()
+    except NotFound as error:
+        # Gone, or a broker that is just starting: the next plan finds out which.
+        raise RoundFailed(f"after the round was read, {error.message}") from None
+    for name, topic in found.items():
         if name in positions and positions[name].id != topic.id:
             raise _remade(stamp, name, positions[name].id, topic.id)
 

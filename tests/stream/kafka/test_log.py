@@ -15,6 +15,7 @@ from frazil.core.errors import (
     NotAllowed,
     NotFound,
     Outcome,
+    RoundFailed,
     SourceChanged,
     Unauthenticated,
     Unavailable,
@@ -149,11 +150,13 @@ def test_a_topic_made_again_is_another_one(kafka: Kafka, topic: str) -> None:
     delete_topic(kafka, topic)
     with pytest.raises(SourceChanged, match=f"the topic {topic} is gone"):
         planned(at, log)
+    with pytest.raises(RoundFailed, match=f"no topic {topic}"):
+        confirm(at, log, at.positions)
     kafka.create_topic(topic, partitions=2)
     with pytest.raises(SourceChanged, match="made again"):
-        confirm(at, log, at.positions)
-    with pytest.raises(SourceChanged, match="made again"):
         planned(at, log)
+    with pytest.raises(SourceChanged, match="made again"):
+        confirm(at, log, at.positions)
     assert stamped(log).positions[topic].id != at.positions[topic].id
 
 
