@@ -152,6 +152,20 @@ def test_others_commit_while_the_outcome_is_unknown(
     reader.check("orders", [1, 2, 3, 100])
 
 
+def test_a_late_arrival_when_main_is_its_base_again(
+    table: LakeTable, writer: PipelineWriter, network: CommitNetwork, reader: Reader
+) -> None:
+    """Others moved main, the commit was built anew, then a rollback: the tag has moved and refuses it."""
+    base = writer.table.head
+    late = Accident(Fault.DROP, before=lambda: foreign_append(table, [100]), late=True)
+    network.accidents = [late, *DROPPED]
+    commit(writer, [3])
+    table.refresh()
+    table.java.manageSnapshots().rollbackTo(base).commit()
+    assert network.release() == [409]
+    assert reader.ids() == [1, 2]
+
+
 @pytest.mark.parametrize("load", range(3))
 def test_a_rival_between_any_two_steps(
     load: int, table: LakeTable, writer: PipelineWriter, network: CommitNetwork, reader: Reader
