@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
-SCHEMA = Schema((Field("id", "long", required=True), Field("word", "string"), Field("tags", parse_type("list<int>"))))
+SCHEMA = Schema(
+    (Field("id", "long", required=True), Field("word", "string"), Field("tags", parse_type("list<int>")))
+)
 
 
 class Silent:
@@ -51,6 +53,7 @@ class Trail:
     config: PipelineConfig
     topic: str
     produced: int = 0
+    warehouse: str | None = None
 
     @classmethod
     def make(cls, kafka: Kafka, spark: SparkSession, server: FrazilServer, table: str | None = None) -> Trail:
@@ -114,14 +117,14 @@ class Trail:
 
     def run(self) -> None:
         """Until everything is in."""
-        catalog = CatalogConfig(uri=self.server.uri)
+        catalog = CatalogConfig(self.server.uri, self.warehouse)
         pipelines = Pipelines(catalog, SparkConfig(), (self.config,))
         errors = Runner(pipelines, self.spark, observer=Silent(), once=True).run()
         if errors:
             raise errors[self.config.name]
 
     def verify(self) -> Verification:
-        with Client(self.server.uri) as client:
+        with Client(self.server.uri, warehouse=self.warehouse) as client:
             return verify(self.config, self.spark, client)
 
     def sql(self, text: str) -> list[Any]:

@@ -21,6 +21,7 @@ from frazil.lake.scan import LiveFile, live_files
 from frazil.lake.table import LakeTable
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.fingerprint import Fingerprint
+from frazil.stream.fit import problems
 from frazil.stream.kafka.log import KafkaLog, LogView
 from frazil.stream.rounds import cut
 from frazil.stream.tasks import Reading
@@ -158,7 +159,7 @@ class _Verifier:
         )
 
     def _check_log(self, span: Span, table: LakeTable, live: Sequence[LiveFile]) -> list[Counted] | None:
-        content = self._comparable(span, live)
+        content = self._comparable(span, table, live)
         counted = self._count_log(span, table, content)
         if content and counted is not None:
             self._check_content(span, table, live, counted)
@@ -192,7 +193,7 @@ class _Verifier:
             return view
         return None
 
-    def _comparable(self, span: Span, live: Sequence[LiveFile]) -> bool:
+    def _comparable(self, span: Span, table: LakeTable, live: Sequence[LiveFile]) -> bool:
         """Whether rows can be compared one by one, and why not."""
         if self._config.transform is not None:
             self._notes.append("the pipeline has a transform: rows are counted, and not compared one by one")
@@ -201,6 +202,8 @@ class _Verifier:
         reason = None
         if configs - {self._config.hash}:
             reason = "the pipeline was changed since: the rows of before cannot be made again"
+        elif wrong := problems(self._config.schema, table.schema):
+            reason = f"the table was changed since: {'; '.join(wrong)}"
         elif not span.alone and span.rewritten:
             reason = f"others changed rows of the table: {_told(span)}"
         elif any(file.deleted != 0 for file in span.files(self._config.name, live)):
