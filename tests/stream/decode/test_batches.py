@@ -227,3 +227,20 @@ def test_map_keys_are_strings(kind: str) -> None:
 def test_only_arrays_of_binary(make: Make, kind: pa.DataType) -> None:
     with pytest.raises(TypeError, match="binary"):
         make(_ORDERS, JsonFormat()).decode(pa.array([], kind))
+
+
+@pytest.mark.parametrize("name", ['quo"te', "back\\slash", "line\n"])
+def test_names_that_have_to_be_escaped(make: Make, name: str) -> None:
+    decoder = make(Schema((Field(name, "int"),)), JsonFormat())
+    assert decoder.decode(binary([{name: 1}])).to_pylist() == [{name: 1}]
+    with pytest.raises(Undecodable, match="not JSON"):
+        decoder.decode(binary([b'{"%s":1}' % name.encode()]))
+
+
+def test_null_over_bytes(make: Make) -> None:
+    """A null is one whatever bytes lie under it."""
+    _, offsets, data = binary([{"id": 1}, {"id": 2}]).buffers()
+    values = pa.Array.from_buffers(pa.binary(), 2, [pa.py_buffer(b"\1"), offsets, data])
+    with pytest.raises(Undecodable, match="without a value") as caught:
+        make(_ORDERS, JsonFormat()).decode(values)
+    assert caught.value.index == 1
