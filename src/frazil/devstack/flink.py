@@ -294,6 +294,12 @@ def _answer(method: str, url: str, body: object = None) -> dict[str, Any]:
     with httpx.Client(trust_env=False, timeout=_SECONDS) as client:
         answer = client.request(method, url, json=body)
     if answer.is_error:
-        raise ServiceError(f"Flink answered {method} {url} with {answer.status_code}: {answer.text[:3000]}")
+        raise ServiceError(f"Flink answered {method} {url} with {answer.status_code}: {_causes(answer.text)}")
     found: dict[str, Any] = answer.json()
     return found
+
+
+def _causes(text: str) -> str:
+    """What a Java stack in an answer says, without its frames."""
+    causes = [line.partition("\\n")[0] for line in text.split("Caused by: ")[1:]]
+    return "; caused by ".join(causes) or text[:3000]
