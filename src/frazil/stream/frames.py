@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from frazil.core.errors import FrazilError, InvalidConfig
+from frazil.core.failpoints import reach
 from frazil.core.schema import Schema
 from frazil.stream.config.model import Transform
 from frazil.stream.source import Slice
@@ -102,8 +103,8 @@ def empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
 
 def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
     """What the user makes of the source."""
-    from pyspark.sql import DataFrame
     from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame
 
     try:
         if transform.sql is not None:
@@ -162,6 +163,7 @@ def _writer_of(
         except BaseException:
             writer.abort()
             raise
+        reach("task.written")
         yield pa.RecordBatch.from_pydict({"report": [pickle.dumps(report)]})
 
     return write

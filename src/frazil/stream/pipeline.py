@@ -84,6 +84,7 @@ class PipelineLoop:
         self._log = KafkaLog(config.source)
         self._target: dict[str, tuple[int, ...]] | None = None
         self._rate = 0.0
+        self._failed: list[RoundTicket] = []
 
     def stop(self) -> None:
         """Finish the round in hand, then end."""
@@ -209,9 +210,23 @@ class PipelineLoop:
         except FrazilError as error:
             # While nobody knows whether a commit landed, its files may be the table's.
             if error.outcome is not Outcome.UNKNOWN:
-                writer.discard(ticket)
+                self._failed.append(ticket)
+                self._discard(writer)
             raise
+        # Once more: when a job fails, Spark lets its other tasks run to their end.
+        self._failed = self._discard(writer)
         return plan
+
+    def _discard(self, writer: PipelineWriter) -> list[RoundTicket]:
+        """Remove the files of failed rounds; returns those whose turn comes again."""
+        left = []
+        for ticket in self._failed:
+            try:
+                writer.discard(ticket)
+            except FrazilError as error:
+                _logger.warning("pipeline %s: files of a failed round stay: %s", self.name, error.message)
+                left.append(ticket)
+        return left
 
     def _commit(
         self,
