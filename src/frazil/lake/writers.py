@@ -109,10 +109,11 @@ class PipelineWriter:
         return cls(table, stamp, patience)
 
     @property
-    def snapshot_id(self) -> int | None:
+    def snapshot_id(self) -> int:
         """The snapshot of the newest commit, as the table was last loaded."""
         mirror = mirrored(self.table, self.stamp.pipeline)
-        return None if mirror is None else mirror.snapshot_id
+        assert mirror is not None, "each commit leaves its mirror"
+        return mirror.snapshot_id
 
     def begin(self) -> RoundTicket:
         """Start a round on the table as it is now. Superseded: another writer took over."""

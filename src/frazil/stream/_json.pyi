@@ -1,7 +1,8 @@
 """The native JSON decoder; see `frazil.stream.decode.native` for what goes in and out."""
 
-from collections.abc import Buffer
 from typing import TypeAlias
+
+from typing_extensions import Buffer
 
 _Plan: TypeAlias = tuple[int, int, int, int, int, bytes, tuple["_Plan", ...]]
 #: Length, then validity, fixed-width values, offsets and bytes as far as there are any, then the children.

@@ -250,7 +250,7 @@ class PipelineLoop:
             RoundCommitted(
                 self.name,
                 ticket.round,
-                writer.table.head or 0,
+                writer.snapshot_id,
                 result.read,
                 result.written,
                 len(result.files),

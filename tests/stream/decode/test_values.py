@@ -104,7 +104,7 @@ GOOD: list[tuple[str, str, Any]] = [
 ]
 
 BAD: dict[str, list[str]] = {
-    "boolean": ["1", '"true"', "True", "tru", "truE", "[]"],
+    "boolean": ["1", '"true"', "True", "tr", "truE", "[]"],
     "int": [
         "2147483648",
         "-2147483649",
@@ -275,7 +275,7 @@ BAD: dict[str, list[str]] = {
         '{"a":1,"z":01}',
         '{"a":1,"z":"\\ud800"}',
         '{"\\ud800":1}',
-        '{"z":tru}',
+        '{"z":tr}',
         '{"z":{]}',
     ],
 }

@@ -30,8 +30,8 @@ def test_messages_name_the_brokers_by_either_name() -> None:
 
 
 def test_a_misspelt_setting_is_named_and_no_value_told() -> None:
-    with pytest.raises(InvalidConfig, match=r"sasl\.pasword") as caught:
-        KafkaLog(KafkaSource({**SERVERS, "sasl.pasword": "top-secret"}, ("a",)))
+    with pytest.raises(InvalidConfig, match=r"sasl\.pass-word") as caught:
+        KafkaLog(KafkaSource({**SERVERS, "sasl.pass-word": "top-secret"}, ("a",)))
     assert "top-secret" not in caught.value.message
     with pytest.raises(InvalidConfig, match=r"security\.protocol") as caught:
         KafkaLog(KafkaSource({**SERVERS, "security.protocol": "top-secret"}, ("a",)))
