@@ -136,7 +136,7 @@ def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bo
         reason = "and main's history ends at an expired snapshot above it: it may have been rolled back"
     return (
         f"pipeline {pipeline} cannot tell what is in the table: {known}, {reason}. Say where to go on: "
-        f"`frazil reset {pipeline} --to-stamp` for that commit's position, or --to-offsets, or --to-time"
+        f"`frazil reset pipelines.yaml {pipeline} --to-stamp` for that commit's position, or --to-offsets, or --to-time"
     )
 
 
