@@ -40,8 +40,8 @@ def keep(file: Path, name: str, report: str) -> None:
     text = file.read_text() if file.is_file() else _TITLE
     title, *sections = re.split(r"^(?=<!-- \w+ -->$)", text, flags=re.MULTILINE)
     mark = f"<!-- {name} -->\n"
-    fresh = f"{mark}{report.strip()}\n\n"
+    fresh = f"{mark}{report}"
     found = [fresh if section.startswith(mark) else section for section in sections]
     if fresh not in found:
         found.append(fresh)
-    file.write_text("".join((f"{title.strip()}\n\n", *found)).rstrip() + "\n")
+    file.write_text("\n\n".join(part.strip() for part in (title, *found)) + "\n")

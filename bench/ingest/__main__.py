@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -70,7 +71,8 @@ def _once(report: Report, where: Place, side: Side, topic: str) -> Measurement:
     with Meter(side.processes) as meter:
         side.ingest(topic, table)
     catalog = cpu_seconds(where.server.pid) - before
-    found = Measurement(side.name, side.label, rows, meter.usage, catalog, where.examine(table, rows))
+    load = os.getloadavg()[0]
+    found = Measurement(side.name, side.label, rows, meter.usage, catalog, where.examine(table, rows), load)
     where.drop(table)
     if side.name == "fused":
         report.workers.append(Worker(rows, meter.usage.largest_mb.get(_WORKERS, 0.0)))

@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -90,6 +89,8 @@ def measure(place: Place, *, rate: int, warm_seconds: float, seconds: float) -> 
         watching = threading.Thread(target=watch.run, name="watch", daemon=True)
         watching.start()
         try:
+            # The claim's own snapshot: from here on the pipeline is at work.
+            _drain(watch, (0,) * messages.PARTITIONS)
             with Meter(lambda: spark_processes(driver.pid)) as meter:
                 times = _produced(place.kafka.bootstrap_servers, rate, rows)
                 _drain(watch, tuple(len(column) for column in times))
@@ -156,9 +157,3 @@ def _produce_steadily(bootstrap_servers: str, rate: int, rows: int) -> list[Time
     if left := producer.flush(60):
         raise RuntimeError(f"{left} messages were not delivered to {_TOPIC}")
     return [np.array(column) for column in times]
-
-
-def as_json(found: Latency) -> dict[str, float]:
-    """For the machine-readable report."""
-    document: dict[str, float] = msgspec.to_builtins(found)
-    return document

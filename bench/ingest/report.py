@@ -33,6 +33,7 @@ _HEADER = (
     "MB",
     "files",
     "commits",
+    "load",
     "wrong",
 )
 
@@ -47,6 +48,8 @@ class Measurement:
     usage: Usage
     catalog_cpu: float
     landed: Landed
+    #: The machine's load average when it ended; far above 2, others were at work as well.
+    load: float
 
     @property
     def per_cpu_second(self) -> float:
@@ -177,6 +180,7 @@ def _row(m: Measurement) -> Sequence[str]:
         f"{m.usage.peak_mb:,.0f}",
         f"{m.landed.files}",
         f"{m.landed.snapshots}",
+        f"{m.load:.1f}",
         f"{m.landed.wrong}",
     )
 
@@ -195,12 +199,14 @@ which also compares every row of every table with what was produced."""
 _NOTES = """\
 - *Spark toTable* is Structured Streaming with Spark's Kafka source, `from_json` and the trigger *available
   now*, the way its manual shows it. *Flink Iceberg sink* is Flink SQL with the v2 sink, a bounded Kafka
-  source and a checkpoint every 10 s; its default sink loses rows at the end of a bounded input. *SQL
-  transform* is `SELECT * FROM source`.
+  source and a checkpoint every 10 s, at Flink's defaults otherwise; its older sink, the default, was seen to
+  lose rows at the end of a bounded input in an earlier trial. *SQL transform* is `SELECT * FROM source`.
 - *CPU-s/M* is CPU-seconds a million rows of every process of the side (driver, JVM, Python workers and those
   of them that ended; JobManager, TaskManager, SQL gateway), not of the broker; the catalog's are beside it.
   Ratios are our rows per CPU-second over theirs. *MB* is the most that all processes of the side held
   together, pages that they share counted for each. *commits* counts snapshots, our claim among them.
+- *load* is the load average when the run ended. Where it is far above the parallelism, or differs much
+  between sides, rows/s cannot be compared and CPU-seconds may be inflated.
 - Event to queryable is from the produce call until a reader that polls the catalog every 20 ms sees a
   snapshot whose stamp covers the record.
 """

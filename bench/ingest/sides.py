@@ -89,7 +89,7 @@ class FlinkSide(Side):
     def start(self) -> None:
         self._flink.start()
         for setting in (
-            # Its default sink loses rows at the end of a bounded input.
+            # The default sink was seen to lose rows at the end of a bounded input.
             "'table.exec.iceberg.use-v2-sink'='true'",
             "'execution.checkpointing.interval'='10 s'",
         ):
