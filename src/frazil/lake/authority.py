@@ -136,8 +136,8 @@ def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bo
         reason = "and main's history ends at an expired snapshot above it: it may have been rolled back"
     return (
         f"pipeline {pipeline} cannot tell what is in the table: {known}, {reason}. Say where to "
-        f"go on: `frazil reset pipelines.yaml {pipeline} --to-stamp` for where that commit was, or --to-offsets, "
-        "or --to-time"
+        f"go on: `frazil reset pipelines.yaml {pipeline} --to-stamp` for where that commit was, or "
+        "--to-offsets or --to-time"
     )
 
 
