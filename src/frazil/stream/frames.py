@@ -10,14 +10,15 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from frazil.core.errors import FrazilError, InvalidConfig
 from frazil.core.failpoints import reach
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, Schema
 from frazil.stream.config.model import Transform
 from frazil.stream.source import Slice
 from frazil.stream.tasks import (
@@ -47,16 +48,21 @@ class TaskFailed(Exception):
     """Carries a failure through Spark's own exceptions, which keep only the text."""
 
     def __init__(self, error: FrazilError) -> None:
-        super().__init__(f"frazil-failure:{pickle.dumps(Failure.of(error)).hex()}:")
+        super().__init__(f"frazil-failure:{msgspec.json.encode(Failure.of(error)).hex()}:")
 
 
 def failure_in(text: str) -> FrazilError | None:
-    """The error that a task raised, out of what Spark made of it."""
+    """The error that a task raised, out of what Spark made of it.
+
+    The text may quote records, which anybody may have written: it is never unpickled.
+    """
     match = _FAILURE.search(text)
     if match is None:
         return None
-    failure: Failure = pickle.loads(bytes.fromhex(match[1]))  # noqa: S301 - written by our own task
-    return failure.error()
+    try:
+        return msgspec.json.decode(bytes.fromhex(match[1]), type=Failure).error()
+    except (ValueError, msgspec.MsgspecError):
+        return None
 
 
 class _Merged(AccumulatorParam[dict[Slice, SliceReport]]):
@@ -77,6 +83,12 @@ class SourceFrame:
 
     frame: DataFrame
     reports: Accumulator[dict[Slice, SliceReport]]
+
+    def taken(self) -> tuple[SliceReport, ...]:
+        """The reports, once. PySpark keeps every accumulator for ever, so that it has to be emptied."""
+        found = tuple(self.reports.value.values())
+        self.reports.value = {}
+        return found
 
 
 def source_frame(
@@ -138,7 +150,7 @@ def _read(
     try:
         for raw, batch in decoded(reading, slices):
             counter.add(raw, batch)
-            yield _to_spark(batch)
+            yield _to_spark(batch, reading.schema)
     except FrazilError as error:
         raise TaskFailed(error) from None
     reports.add({report.slice: report for report in counter.reports()})
@@ -169,16 +181,19 @@ def _writer_of(
     return write
 
 
-def _to_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """Spark knows neither UUIDs nor binaries of fixed length."""
-    return _converted(batch, pa.types.is_fixed_size_binary, _loosened)
+    if not any(pa.types.is_fixed_size_binary(kind) for kind in batch.schema.types):
+        return batch
+    columns = [_loosened(column, field) for column, field in zip(batch.columns, schema.fields, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _loosened(column: pa.Array) -> pa.Array:
-    if column.type.byte_width == _UUID_BYTES:
+def _loosened(column: pa.Array, field: Field) -> pa.Array:
+    if field.type == "uuid":
         texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in column.to_pylist()]
         return pa.array(texts, pa.string())
-    return column.cast(pa.binary())
+    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
 
 
 def _from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
@@ -195,12 +210,3 @@ def _from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def _uuid_bytes(column: pa.Array) -> pa.Array:
     values = [None if text is None else uuid.UUID(text).bytes for text in column.to_pylist()]
     return pa.array(values, pa.binary(_UUID_BYTES))
-
-
-def _converted(
-    batch: pa.RecordBatch, wanted: Callable[[Any], bool], convert: Callable[[pa.Array], pa.Array]
-) -> pa.RecordBatch:
-    if not any(wanted(kind) for kind in batch.schema.types):
-        return batch
-    columns = [convert(column) if wanted(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

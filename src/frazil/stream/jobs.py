@@ -113,7 +113,7 @@ class Jobs:
         assert self._config.transform is not None, "without a transform the fused path is taken"
         source = source_frame(self._spark, tasks, self._reading)
         reports = written(apply_transform(self._config.transform, source.frame), keys, writing)
-        return JobResult(tuple(source.reports.value.values()), _files(report.files for report in reports))
+        return JobResult(source.taken(), _files(report.files for report in reports))
 
 
 def rows_schema(spark: SparkSession, config: PipelineConfig) -> Schema:

@@ -59,7 +59,9 @@ class Failure:
         return cls(type(error).__name__, error.message)
 
     def error(self) -> errors.FrazilError:
-        kind: type[errors.FrazilError] = getattr(errors, self.kind)
+        kind = getattr(errors, self.kind, None)
+        if not (isinstance(kind, type) and issubclass(kind, errors.FrazilError)):
+            kind = errors.RoundFailed
         return kind(self.message)
 
 
@@ -154,11 +156,12 @@ def _ingest(slices: tuple[Slice, ...], reading: Reading, writer: TableWriter) ->
 
 
 def open_writer(number: int, keys: Broadcast[VendedCredentials] | None, writing: Writing) -> TableWriter:
-    """A writer whose file names are its own, also when Spark runs a task twice."""
+    """A writer whose file names are its own, also when Spark runs a task or a whole stage twice."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    attempt = context.attemptNumber() if context is not None else 0
+    # Not attemptNumber(): when a stage is run again it begins at 0, while old tasks may still write.
+    attempt = context.taskAttemptId() if context is not None else 0
     storage = FileStorage.of(writing.target.location, keys.value if keys is not None else None)
     return TableWriter(writing.target, storage, f"{writing.prefix}-{number:05d}-{attempt}")
 
