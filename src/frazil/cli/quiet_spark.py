@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import socketserver
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.core.errors import ServiceError
 
@@ -60,7 +62,20 @@ def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
     from frazil.lake.session import spark_session
 
     with redirected(log.path):
-        return spark_session(pipelines.spark.settings, master=pipelines.spark.master)
+        session = spark_session(pipelines.spark.settings, master=pipelines.spark.master)
+    _log_lost_connections()
+    return session
+
+
+def _log_lost_connections() -> None:
+    """When Java is killed, PySpark's server for accumulators would print a traceback over the display."""
+    from pyspark import accumulators
+
+    def log_it(_server: socketserver.BaseServer, _request: Any, _address: Any) -> None:
+        logging.getLogger(__name__).warning("the connection to Spark's JVM was lost")
+
+    for kind in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        setattr(kind, "handle_error", log_it)  # noqa: B010 - mypy would want the exact types
 
 
 @contextlib.contextmanager

@@ -135,7 +135,7 @@ def summary(board: Board, seconds: float, *, asked: bool) -> str:
     rows = board.rows()
     total = sum(row.written for row in rows)
     commits = sum(row.commits for row in rows)
-    verb = "Stopped" if asked else "Done"
+    verb = "Stopped" if asked else "Ended" if board.failures() else "Done"
     return (
         f"{verb} after {show_duration(seconds)}: {counted(total, 'row')} in {counted(commits, 'commit')}; "
         "nothing in flight."
