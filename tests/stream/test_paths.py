@@ -256,3 +256,26 @@ def test_the_watermark_is_what_all_partitions_have_reached(world: World) -> None
     stamp = json.loads(summary[f"frazil.stamp.p-{topic}"])
     assert stamp["watermark"] == 1_767_225_600_000_000
     assert stamp["read"] == stamp["written"] == 2
+
+
+@dataclass
+class Renaming(Seen):
+    """Changes the table after the first commit of data."""
+
+    world: World | None = None
+
+    def notify(self, event: Event) -> None:
+        if isinstance(event, RoundCommitted) and self.world is not None:
+            self.world.spark.sql("ALTER TABLE frazil.paths.renamed RENAME COLUMN word TO said")
+            self.world = None
+        super().notify(event)
+
+
+def test_a_column_renamed_while_the_pipeline_runs(world: World) -> None:
+    """Its values have no place any more: that is refused, not written as nulls."""
+    topic = world.topic(records(4), partitions=1)
+    world.seen = Renaming(world=world)
+    pipeline = world.pipeline(topic, "renamed", limits={"records_per_round": 2, "records_per_task": 2})
+    with pytest.raises(InvalidConfig, match="the table has no column 'word'"):
+        world.run(pipeline)
+    assert [row["said"] for row in world.rows("renamed")] == ["w0", "w1"]

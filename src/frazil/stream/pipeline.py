@@ -83,6 +83,8 @@ class PipelineLoop:
         self._patience = Patience(waiting=self._waiting)
         self._log = KafkaLog(config.source)
         self._target: dict[str, tuple[int, ...]] | None = None
+        #: The columns that land in the table.
+        self._rows: Schema | None = None
         self._rate = 0.0
         self._failed: list[RoundTicket] = []
 
@@ -138,11 +140,8 @@ class PipelineLoop:
             table, created = lake.load(*where), False
         except NoSuchTable:
             table, created = self._created(lake, rows)
-        if wrong := problems(rows, table.schema):
-            raise InvalidConfig(
-                f"pipeline '{self.name}' does not fit the table {show(*where)}: {'; '.join(wrong)}. Change "
-                "the pipeline's schema or the table's"
-            )
+        self._rows = rows
+        self._require_fit(table)
         keys, jobs = self._keys(lake.client, table), Jobs(self._spark, config)
         before = find_stamp(table, self.name)
         if before is not None:
@@ -151,6 +150,14 @@ class PipelineLoop:
         self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, before is None))
         self._sweep(writer)
         return writer, jobs, keys
+
+    def _require_fit(self, table: LakeTable) -> None:
+        assert self._rows is not None, "the columns of the rows are known before the table is"
+        if wrong := problems(self._rows, table.schema):
+            raise InvalidConfig(
+                f"pipeline '{self.name}' does not fit the table {table}: {'; '.join(wrong)}. Change "
+                "the pipeline's schema or the table's"
+            )
 
     def _sweep(self, writer: PipelineWriter) -> None:
         """Files of writers that died are removed; if the store refuses just now, by the next claim."""
@@ -198,6 +205,8 @@ class PipelineLoop:
             return plan
         reach("round.planned")
         ticket = writer.begin()
+        # Somebody may have renamed or dropped a column: its values would be left out without a word.
+        self._require_fit(writer.table)
         self._observer.notify(RoundStarted(self.name, ticket.round, plan.offsets, plan.lag, len(plan.tasks)))
         try:
             target = writer.table.write_target(self._config.table.files)
