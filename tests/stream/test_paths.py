@@ -17,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 
 import frazil
 from frazil.client import Client
-from frazil.core.errors import BadRecord, InvalidConfig
+from frazil.core.errors import BadRecord, InvalidConfig, Unavailable
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
@@ -279,3 +279,24 @@ def test_a_column_renamed_while_the_pipeline_runs(world: World) -> None:
     with pytest.raises(InvalidConfig, match="the table has no column 'word'"):
         world.run(pipeline)
     assert [row["said"] for row in world.rows("renamed")] == ["w0", "w1"]
+
+
+@dataclass
+class Failing(Seen):
+    """An observer that asks something which is down, when told of the first commit."""
+
+    failed: bool = False
+
+    def notify(self, event: Event) -> None:
+        super().notify(event)
+        if isinstance(event, RoundCommitted) and not self.failed:
+            self.failed = True
+            raise Unavailable("the observer's own trouble")
+
+
+def test_an_observer_that_fails_does_not_undo_what_landed(world: World) -> None:
+    """The files of that round are the table's: the next round must not take them for left over."""
+    world.seen = Failing()
+    topic = world.topic(records(4), partitions=1)
+    world.run(world.pipeline(topic, "observed", limits={"records_per_round": 2, "records_per_task": 2}))
+    assert [row["id"] for row in world.rows("observed")] == [0, 1, 2, 3]

@@ -217,8 +217,9 @@ class PipelineLoop:
             self._rate = plan.offsets / max(worked - started, 0.001)
             self._commit(writer, ticket, plan, result, started, worked)
         except FrazilError as error:
-            # While nobody knows whether a commit landed, its files may be the table's.
-            if error.outcome is not Outcome.UNKNOWN:
+            # While nobody knows whether a commit landed, its files may be the table's; if it did (and an
+            # observer failed), they are.
+            if error.outcome is not Outcome.UNKNOWN and ticket.token != writer.stamp.token:
                 self._failed.append(ticket)
                 self._discard(writer)
             raise
