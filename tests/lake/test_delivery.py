@@ -152,6 +152,23 @@ def test_others_commit_while_the_outcome_is_unknown(
     reader.check("orders", [1, 2, 3, 100])
 
 
+def test_a_conflict_with_our_own_first_try(
+    writer: PipelineWriter, network: CommitNetwork, reader: Reader
+) -> None:
+    """A proxy gives the first request up while the catalog works on it, and the client's second meets it:
+    what the first one needs must not be cleaned up, for it lands."""
+    conflict = {"error": {"message": "busy", "type": "CommitFailedException", "code": 409}}
+    released: list[int] = []
+    network.accidents = [
+        Accident(Reply(503, SORRY, JSON), late=True),
+        Accident(Reply(409, json.dumps(conflict).encode(), JSON)),
+        Accident(before=lambda: released.extend(network.release())),
+    ]
+    commit(writer, [3])
+    assert released == [200]
+    reader.check("orders", [1, 2, 3])
+
+
 def test_a_late_arrival_when_main_is_its_base_again(
     table: LakeTable, writer: PipelineWriter, network: CommitNetwork, reader: Reader
 ) -> None:

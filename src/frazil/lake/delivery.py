@@ -107,7 +107,11 @@ class Delivery:
                 self.table.reread()
                 return attempt.stamp
             except CommitFailed:
-                return self._found_later()
+                found = self._found_later()
+                # Refused, and nobody moved main: the HTTP client tried twice, and the first try may be what
+                # stood in the way and may land yet.
+                attempt.doubtful = attempt.doubtful or self.table.head == attempt.base
+                return found
             except CommitStateUnknown as error:
                 attempt.doubtful = True
                 self.patience.waiting(f"no answer to a commit, looking whether it landed: {error.message}")
