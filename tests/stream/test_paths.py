@@ -199,6 +199,11 @@ def test_a_bad_record_stops_before_anything_of_its_round_is_visible(
         ({"transform": "SELECT word FROM source"}, "the table requires 'id'"),
         ({"transform": "SELECT nothing FROM source"}, "the transform does not fit the source"),
         ({"transform": lambda df: 7}, "gave int; it takes a DataFrame"),
+        ({"transform": "SELECT FROM FROM source"}, "the transform does not fit the source"),
+        (
+            {"transform": "WITH s AS (FROM source) INSERT INTO lake.paths.fused SELECT * FROM s"},
+            "a command, not a query",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(

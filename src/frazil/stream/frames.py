@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _FAILURE = re.compile(r"frazil-failure:([0-9a-f]+):")
 _UUID_BYTES = 16
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_COMMANDS = (f"{_PLANS}.Command", f"{_PLANS}.ParsedStatement")
 #: The view that SQL transforms select from.
 SOURCE_VIEW = "source"
 
@@ -111,6 +113,27 @@ def source_frame(
 def empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
     """No rows, the right columns: to ask a transform what it makes of them."""
     return spark.createDataFrame([], schema.to_spark_ddl())
+
+
+def require_query(spark: SparkSession, sql: str) -> None:
+    """Spark runs a command (INSERT, CREATE, …) when it is given one: in each round, before the commit."""
+    from py4j.java_gateway import is_instance_of
+    from pyspark.errors import ParseException
+
+    try:
+        waiting = [spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)]  # noqa: SLF001
+    except ParseException:
+        return  # said when it is applied
+    gateway = spark.sparkContext._gateway  # noqa: SLF001
+    while waiting:
+        plan = waiting.pop()
+        if any(is_instance_of(gateway, plan, kind) for kind in _COMMANDS):
+            raise InvalidConfig(
+                "the transform is a command, not a query: write the SELECT alone, its rows go to the "
+                "pipeline's table"
+            )
+        inside = plan.children()
+        waiting += [inside.apply(number) for number in range(inside.size())]
 
 
 def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:

@@ -121,8 +121,10 @@ def rows_schema(spark: SparkSession, config: PipelineConfig) -> Schema:
     if config.transform is None:
         return config.schema
     from frazil.lake.schemas import schema_of
-    from frazil.stream.frames import empty_frame
+    from frazil.stream.frames import empty_frame, require_query
 
+    if config.transform.sql is not None:
+        require_query(spark, config.transform.sql)
     return schema_of(apply_transform(config.transform, empty_frame(spark, config.schema)))
 
 
