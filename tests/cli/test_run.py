@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -173,3 +175,51 @@ def test_the_summary_counts_all_pipelines() -> None:
     assert summary(board, 75, asked=True) == (
         "Stopped after 1m 15s: 3,000 rows in 3 commits; nothing in flight."
     )
+
+
+def test_a_signal_is_only_noted_once_spark_runs(signals: Signals) -> None:
+    """To interrupt a call of Java would leave its answer to the next one."""
+    signals.hold()
+    signal.raise_signal(signal.SIGINT)
+    work = Work()
+    signals.watch(work, stopping=lambda: None, aborting=_leave)
+    assert work.calls == ["stop"]
+
+
+def test_an_abort_that_fails_is_not_told(signals: Signals, capfd: pytest.CaptureFixture[str]) -> None:
+    class Dead(Work):
+        def abort(self) -> None:
+            super().abort()
+            raise ConnectionError("no JVM")
+
+    work = Dead(obedient=False)
+    work.send(signal.SIGTERM, signal.SIGTERM)
+    with pytest.raises(Left, match="143"):
+        signals.watch(work, stopping=lambda: None, aborting=_leave)
+    assert capfd.readouterr() == ("", "")
+
+
+_READER_GOES = """
+import sys
+from frazil.cli.run import WhileRead
+from frazil.stream.events import CaughtUp
+from frazil.stream.observe import JsonLines
+
+asked = []
+lines = WhileRead(JsonLines(sys.stdout), lambda: asked.append(True))
+while not asked:
+    lines.notify(CaughtUp("orders"))
+lines.notify(CaughtUp("orders"))
+print("asked", len(asked), file=sys.stderr)
+"""
+
+
+def test_a_reader_of_the_lines_that_goes_away_asks_to_stop() -> None:
+    command = [sys.executable, "-c", _READER_GOES]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["event"] == "caught-up"
+        process.stdout.close()
+        assert process.stderr.read() == "asked 1\n"
+    assert process.returncode == 0

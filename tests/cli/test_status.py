@@ -132,6 +132,16 @@ def test_what_would_stop_the_pipeline_is_told(place: Place, command: Command) ->
     assert document["epoch"] == 4
 
 
+def test_the_lag_in_a_topic_that_is_not_there_is_not_known(place: Place, command: Command) -> None:
+    place.file.write_text(place.file.read_text().replace(f'"topics": ["{place.name}"]', '"topics": ["gone"]'))
+    found = place.status(command)
+    assert found.returncode == 1
+    assert "no topic gone" in found.stdout
+    assert "lag          not known" in found.stdout
+    (document,) = json.loads(place.status(command, "--json").stdout)
+    assert document["lag"] is None
+
+
 def test_a_history_without_the_last_commit_is_told(place: Place, command: Command) -> None:
     place.commit(None)
     catalog = load_catalog("status", type="rest", uri=place.server.catalog_uri)

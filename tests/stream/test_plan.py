@@ -235,6 +235,8 @@ def test_what_cannot_be_reached_is_a_problem(world: World) -> None:
     assert "127.0.0.1:9" in found["problems"][0]
     shown = world.plan(world.write(**{world.catalog_uri: "http://127.0.0.1:9"})).stdout
     assert "not known whether it exists" in shown
+    # Where it would go on is in the table.
+    assert (found["begins"], found["offsets"], found["rounds"]) == ("not known", None, None)
 
 
 def test_only_the_named_pipelines(world: World) -> None:

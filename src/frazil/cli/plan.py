@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.quiet_spark import require_packages
+from frazil.cli.pipelines import connect, each, load
 from frazil.cli.remote import plain, print_json
-from frazil.cli.run import chosen
 from frazil.core.durations import show_duration
 
 if TYPE_CHECKING:
@@ -42,27 +41,21 @@ def plan(file: Path | None, names: tuple[str, ...], as_json: bool, schema: bool)
     frazil plan pipelines.yaml orders --json
     frazil plan --schema > pipelines.schema.json
     """
-    require_packages()
     if schema:
         click.echo(_published(), nl=False)
         return
     if file is None:
         raise click.UsageError("Say which file: frazil plan pipelines.yaml")
-    from frazil.client import Client, Retry
-    from frazil.stream.config import load_pipelines
+    pipelines = load(file, names)
     from frazil.stream.plan import pipeline_plan
 
-    pipelines = chosen(load_pipelines(file), names)
-    catalog = pipelines.catalog
-    # Somebody waits: that a server is down is to be said soon.
-    retry = Retry(attempts=3)
-    with Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=retry) as client:
-        found = [pipeline_plan(config, client, pipelines.spark) for config in pipelines.pipelines]
+    with connect(pipelines) as client:
+        found = each(lambda config: pipeline_plan(config, client, pipelines.spark), pipelines)
         where = client.uri
     if as_json:
         print_json([document(one) for one in found])
     else:
-        warehouse = catalog.warehouse or "the server's default warehouse"
+        warehouse = pipelines.catalog.warehouse or "the server's default warehouse"
         click.echo(f"catalog {where}, {warehouse}; Spark {pipelines.spark.master}\n")
         click.echo("\n\n".join("\n".join(lines(one)) for one in found))
     if any(one.problems for one in found):

@@ -8,9 +8,9 @@ import os
 import socketserver
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
     from frazil.stream.config import Pipelines
 
-_NEEDED = ("confluent_kafka", "pyarrow", "pyiceberg_core", "pyspark", "rich", "yaml")
-
-
-def require_packages() -> None:
-    """An error in words when the extra for pipelines is not installed."""
-    missing = [name for name in _NEEDED if util.find_spec(name) is None]
-    if missing:
-        raise ServiceError(f"pipelines need {', '.join(missing)}: pip install 'frazil[stream]'")
+_POLL_SECONDS = 0.1
 
 
 @dataclass
@@ -59,12 +52,36 @@ class SparkLog:
 
 def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
     """The session of a file of pipelines. Java and the Python workers write to the log."""
-    from frazil.lake.session import spark_session
-
     with redirected(log.path):
-        session = spark_session(pipelines.spark.settings, master=pipelines.spark.master)
+        session = _started_aside(pipelines)
     _log_lost_connections()
     return session
+
+
+def _started_aside(pipelines: Pipelines) -> SparkSession:
+    """Start it in a thread, so that Ctrl-C ends the wait and nothing else; Java ends with this process.
+
+    In the main thread PySpark would put a signal handler in place that calls Java in the middle of the call
+    that was interrupted.
+    """
+    from frazil.lake.session import spark_session
+
+    found: list[SparkSession] = []
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            found.append(spark_session(pipelines.spark.settings, master=pipelines.spark.master))
+        except BaseException as error:  # noqa: BLE001 - raised where somebody waits
+            failed.append(error)
+
+    thread = threading.Thread(target=start, name="spark", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_POLL_SECONDS)
+    if failed:
+        raise failed[0]
+    return found[0]
 
 
 def _log_lost_connections() -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.quiet_spark import SparkLog, quiet_session, require_packages
+from frazil.cli.pipelines import connect, load, spark_for
 from frazil.cli.remote import confirm, plain, print_json, print_table, yes_option
-from frazil.cli.run import chosen
 from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -61,35 +60,23 @@ def reset(
     frazil reset pipelines.yaml orders --to-offsets orders=0:1500,1:1480
     frazil reset pipelines.yaml orders --to-stamp
     """
-    require_packages()
-    from frazil.client import Client, Retry
+    pipelines = load(file, (pipeline,))
+    target = _target(to_offsets, to_time, to_stamp)
     from frazil.lake.authority import MetadataHistory
     from frazil.lake.catalog import Lake
     from frazil.stream import reset as work
-    from frazil.stream.config import load_pipelines
-    from frazil.stream.kafka.log import KafkaLog
+    from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 
-    target = _target(to_offsets, to_time, to_stamp)
-    pipelines = chosen(load_pipelines(file), (pipeline,))
     (config,) = pipelines.pipelines
-    catalog = pipelines.catalog
-    with Client(
-        catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=Retry(attempts=3)
-    ) as client:
+    log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
+    with connect(pipelines) as client:
         metadata = client.tables.load(config.table.namespace, config.table.name).metadata
-        planned = work.plan_reset(config, MetadataHistory(metadata), KafkaLog(config.source), target)
+        planned = work.plan_reset(config, MetadataHistory(metadata), log, target)
         if not as_json:
             _show(planned)
         confirm(f"Move pipeline {pipeline}?", yes)
-        log = SparkLog.at(None)
-        try:
-            spark = quiet_session(pipelines, log)
-            try:
-                stamp = work.reset(config, Lake(spark, client), target, planned)
-            finally:
-                spark.stop()
-        finally:
-            log.remove()
+        with spark_for(pipelines) as spark:
+            stamp = work.reset(config, Lake(spark, client), target, planned)
     if as_json:
         print_json(_document(planned, stamp))
     else:

@@ -8,22 +8,22 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from frazil.cli.quiet_spark import SparkLog, quiet_session, require_packages
+from frazil.cli.pipelines import load
+from frazil.cli.quiet_spark import SparkLog, quiet_session
 from frazil.cli.stopping import EndedEarly, Signals
 from frazil.core.durations import show_duration
-from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.stream.config import Pipelines
-    from frazil.stream.events import Observer
+    from frazil.stream.events import Event, Observer
     from frazil.stream.observe import Board, Terminal
 
 _HOW_TO_STOP = "Ctrl-C finishes the round in hand and stops"
@@ -90,11 +90,9 @@ def run(
     Ctrl-C (or SIGTERM) finishes the round in hand; a second one stops at once and loses nothing. One
     pipeline that fails does not stop the others; the exit code is then 1.
     """
-    require_packages()
-    from frazil.stream.config import load_pipelines
+    pipelines = load(file, names)
     from frazil.stream.observe import Board
 
-    pipelines = chosen(load_pipelines(file), names)
     board = Board(pipeline.name for pipeline in pipelines.pipelines)
     display = _Display(board, as_json)
     signals, log = Signals(), SparkLog.at(spark_log)
@@ -103,9 +101,10 @@ def run(
     signals.install()
     began = time.monotonic()
     try:
-        with _observers(display, pipelines, plain, (metrics_host, metrics_port)) as observers:
+        address = (metrics_host, metrics_port)
+        with _observers(display, pipelines, plain, address, signals) as observers:
             _run(pipelines, once, display, signals, log, observers)
-    except (EndedEarly, KeyboardInterrupt):
+    except EndedEarly:
         display.say("Stopped before anything was read.")
         return
     finally:
@@ -117,15 +116,22 @@ def run(
         sys.exit(1)
 
 
-def chosen(pipelines: Pipelines, names: Sequence[str]) -> Pipelines:
-    """Only the named ones; all, if none is named."""
-    there = {pipeline.name: pipeline for pipeline in pipelines.pipelines}
-    unknown = [name for name in names if name not in there]
-    if unknown:
-        raise InvalidInput(f"no pipeline {', '.join(unknown)} in this file. There are: {', '.join(there)}")
-    if not names:
-        return pipelines
-    return dataclasses.replace(pipelines, pipelines=tuple(there[name] for name in dict.fromkeys(names)))
+class WhileRead:
+    """Lines on standard output for a reader that may go away, as `head` does: then `closed` is called."""
+
+    def __init__(self, lines: Observer, closed: Callable[[], None]) -> None:
+        self._lines = lines
+        self._closed = closed
+
+    def notify(self, event: Event) -> None:
+        try:
+            self._lines.notify(event)
+        except BrokenPipeError:
+            # What is still to be written, at exit too, goes nowhere.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+            self._closed()
 
 
 def summary(board: Board, seconds: float, *, asked: bool) -> str:
@@ -155,7 +161,7 @@ def _run(
 
     display.say(f"Starting Spark ({pipelines.spark.master})…")
     spark = quiet_session(pipelines, log)
-    signals.install()
+    signals.hold()
     try:
         runner = Runner(pipelines, spark, observer=Observers(observers), once=once)
         with display.terminal or contextlib.nullcontext():
@@ -183,7 +189,11 @@ def _stop_spark(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _observers(
-    display: _Display, pipelines: Pipelines, plain: bool, address: tuple[str, int | None]
+    display: _Display,
+    pipelines: Pipelines,
+    plain: bool,
+    address: tuple[str, int | None],
+    signals: Signals,
 ) -> Iterator[list[Observer]]:
     """Those who listen; the server of metrics runs meanwhile."""
     from frazil.stream.observe import JsonLines, Metrics, MetricsServer, PlainLines
@@ -198,9 +208,9 @@ def _observers(
             display.say(f"Metrics at {server.uri}/metrics, health at {server.uri}/health")
             found.append(metrics)
         if display.as_json:
-            found.append(JsonLines(sys.stdout))
+            found.append(WhileRead(JsonLines(sys.stdout), signals.ask))
         elif plain or not _is_terminal():
-            found.append(PlainLines(sys.stdout))
+            found.append(WhileRead(PlainLines(sys.stdout), signals.ask))
         else:
             display.terminal = _terminal(display.board, headline)
         yield found

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.quiet_spark import require_packages
+from frazil.cli.pipelines import connect, each, load
 from frazil.cli.remote import plain, print_json
-from frazil.cli.run import chosen
 
 if TYPE_CHECKING:
     from frazil.stream.status import PartitionStatus, PipelineStatus
@@ -31,16 +30,11 @@ def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     It asks the catalog and Kafka, not a running process: the table itself knows how far it is. The exit code
     is 1 if a pipeline could not go on as things are.
     """
-    require_packages()
-    from frazil.client import Client, Retry
-    from frazil.stream.config import load_pipelines
+    pipelines = load(file, names)
     from frazil.stream.status import pipeline_status
 
-    pipelines = chosen(load_pipelines(file), names)
-    catalog = pipelines.catalog
-    retry = Retry(attempts=3)
-    with Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=retry) as client:
-        found = [pipeline_status(config, client) for config in pipelines.pipelines]
+    with connect(pipelines) as client:
+        found = each(lambda config: pipeline_status(config, client), pipelines)
     if as_json:
         print_json([document(one) for one in found])
     else:
@@ -100,14 +94,14 @@ def _progress(found: PipelineStatus, now: float) -> dict[str, str]:
 def _lag(found: PipelineStatus) -> str:
     from frazil.stream.observe.texts import count
 
-    if found.partitions is None:
+    if not found.partitions and found.problems:
         return "not known"
     if found.lag is None:
-        waiting = sum(part.end for part in found.partitions)
+        waiting = sum(part.end for part in found.partitions or ())
         return f"nothing read yet; the log ends at offset {count(waiting)}, all partitions together"
     if not found.lag:
         return "0, caught up"
-    behind = sorted((part for part in found.partitions if part.lag), key=lambda part: -(part.lag or 0))
+    behind = sorted((part for part in found.partitions or () if part.lag), key=lambda part: -(part.lag or 0))
     parts = [f"{part.topic}-{part.partition}: {count(part.lag)}" for part in behind[:_PARTITIONS]]
     if len(behind) > _PARTITIONS:
         parts.append(f"and {len(behind) - _PARTITIONS} more")

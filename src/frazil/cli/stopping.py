@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
 import time
@@ -20,21 +22,28 @@ class Stoppable(Protocol):
     def abort(self) -> None: ...
 
 
-class EndedEarly(Exception):
-    """A signal came before anything was running."""
+class EndedEarly(BaseException):
+    """A signal came before anything was running. No error: nobody may catch it as one."""
 
 
 class Signals:
-    """Counts SIGINT and SIGTERM. Before `watch`, the first one raises EndedEarly."""
+    """Counts SIGINT and SIGTERM. Before `hold`, the first one raises EndedEarly and a second one exits."""
 
     def __init__(self) -> None:
-        self._running = False
+        self._held = False
         self._seen: list[int] = []
 
     def install(self) -> None:
-        """PySpark puts a handler of its own in place: call this again after it has started."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
+
+    def hold(self) -> None:
+        """From here on a signal interrupts nothing; `watch` acts on it."""
+        self._held = True
+
+    def ask(self) -> None:
+        """As if the first signal had come."""
+        self._seen.append(signal.SIGTERM)
 
     def watch(
         self, runner: Stoppable, *, stopping: Callable[[], None], aborting: Callable[[int], None]
@@ -44,7 +53,7 @@ class Signals:
         The main thread only waits: whatever the runner is doing, a signal is noticed. `stopping` is called
         at the first one, `aborting` with the exit code at the second; it does not return.
         """
-        self._running = True
+        self.hold()
         error: list[BaseException] = []
         thread = threading.Thread(target=_run, args=(runner, error), name="runner", daemon=True)
         thread.start()
@@ -67,8 +76,11 @@ class Signals:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._seen.append(number)
-        if not self._running:
-            raise EndedEarly
+        if self._held:
+            return
+        if len(self._seen) > 1:
+            os._exit(128 + number)
+        raise EndedEarly
 
 
 def _run(runner: Stoppable, error: list[BaseException]) -> None:
@@ -80,7 +92,13 @@ def _run(runner: Stoppable, error: list[BaseException]) -> None:
 
 def _in_background(call: Callable[[], None], seconds: float) -> None:
     """Try it, but not for longer: what it talks to may be what is stuck."""
-    thread = threading.Thread(target=call, daemon=True)
+
+    def attempt() -> None:
+        # It may be gone already.
+        with contextlib.suppress(Exception):
+            call()
+
+    thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     deadline = time.monotonic() + seconds
     while thread.is_alive() and time.monotonic() < deadline:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.quiet_spark import SparkLog, quiet_session, require_packages
+from frazil.cli.pipelines import connect, load, spark_for
 from frazil.cli.remote import plain, print_json
-from frazil.cli.run import chosen
 
 if TYPE_CHECKING:
     from frazil.stream.verify import PartitionRange, Verification
@@ -31,25 +30,15 @@ def verify(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     Exit code 0: they agree; 1: they do not; 2: it cannot be known, because the log was trimmed, say, or
     snapshots have expired. What can be compared is compared even then.
     """
-    require_packages()
-    from frazil.client import Client, Retry
-    from frazil.stream.config import load_pipelines
+    pipelines = load(file, names)
     from frazil.stream.verify import Verdict
     from frazil.stream.verify import verify as compare
 
-    pipelines = chosen(load_pipelines(file), names)
-    catalog, log = pipelines.catalog, SparkLog.at(None)
-    try:
-        spark = quiet_session(pipelines, log)
-        try:
-            with Client(
-                catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=Retry(attempts=3)
-            ) as client:
-                found = [compare(config, spark, client, _say) for config in pipelines.pipelines]
-        finally:
-            spark.stop()
-    finally:
-        log.remove()
+    with connect(pipelines) as client:
+        # A catalog that does not answer is met before Spark is started.
+        client.namespaces.exists(pipelines.pipelines[0].table.namespace)
+        with spark_for(pipelines) as spark:
+            found = [compare(config, spark, client, _say) for config in pipelines.pipelines]
     if as_json:
         print_json([document(one) for one in found])
     else:

@@ -18,7 +18,7 @@ from frazil.core.stamp import Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.config.model import Limits, PipelineConfig, SparkConfig
 from frazil.stream.fit import problems as fit_problems
-from frazil.stream.kafka.log import KafkaLog
+from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.rounds import plan as plan_from
 
@@ -81,6 +81,8 @@ class PipelinePlan:
 
 @dataclass
 class _Findings:
+    #: False: the table could not be asked how far the pipeline is.
+    position_known: bool = True
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -95,6 +97,8 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         topics, first = _log(config, stamp, parallelism(spark))
     except FrazilError as error:
         found.problems.append(error.message)
+    if not found.position_known:
+        topics = first = None
     if topics is not None and not topics:
         found.notes.append("no topic matches the pattern yet; those that come are read")
     total = 0 if topics is None else sum(topic.offsets for topic in topics)
@@ -105,7 +109,7 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         config.freshness,
         config.limits,
         stamp,
-        _begins(config, stamp),
+        _begins(config, stamp) if found.position_known else "not known",
         topics,
         None if first is None else -(-total // config.limits.records_per_round),
         None if first is None else len(first.tasks),
@@ -148,6 +152,7 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
         return _new_table(config, client, name, found), None
     except FrazilError as error:
         found.problems.append(error.message)
+        found.position_known = False
         return TablePlan(name), None
     metadata = loaded.metadata
     schema = _schema(metadata)
@@ -166,6 +171,7 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
         stamp = find_stamp(MetadataHistory(metadata), config.name)
     except FrazilError as error:
         found.problems.append(error.message)
+        found.position_known = False
     if stamp is not None and stamp.config not in ("", config.hash):
         found.notes.append("the configuration is not the one that made the last commit")
     return TablePlan(name, True, schema, there, version, loaded.location), stamp
@@ -190,7 +196,7 @@ def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findin
 def _log(
     config: PipelineConfig, stamp: Stamp | None, parallel: int | None
 ) -> tuple[tuple[TopicPlan, ...], RoundPlan]:
-    log = KafkaLog(config.source)
+    log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
     view = log.look()
     log.require(view.missing)
     known = stamp

@@ -11,6 +11,7 @@ from frazil.core.errors import FrazilError, ServiceError
 from frazil.lake.catalog import Lake
 from frazil.stream.config.model import Pipelines
 from frazil.stream.events import Observer
+from frazil.stream.observe.fanout import Observers
 from frazil.stream.pipeline import PipelineLoop
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class Runner:
         self._client = Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token)
         self._lake: Lake | None = None
         self._lock = threading.Lock()
+        shielded = Observers([observer])
         self._loops = [
-            PipelineLoop(config, spark, self._connected, catalog.name, observer, once=once)
+            PipelineLoop(config, spark, self._connected, catalog.name, shielded, once=once)
             for config in pipelines.pipelines
         ]
 

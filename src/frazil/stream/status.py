@@ -13,11 +13,8 @@ from frazil.core.names import show
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
 from frazil.stream.config.model import PipelineConfig
-from frazil.stream.kafka.log import KafkaLog, LogView
+from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.rounds import plan
-
-#: Somebody waits: that a broker is down is to be said soon.
-_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,10 @@ class PipelineStatus:
     @property
     def lag(self) -> int | None:
         """Offsets in the log that are not in the table; None: not known."""
-        if self.partitions is None or any(part.lag is None for part in self.partitions):
+        parts = self.partitions or ()
+        if (self.problems and not parts) or any(part.lag is None for part in parts):
             return None
-        return sum(part.lag or 0 for part in self.partitions)
+        return sum(part.lag or 0 for part in parts)
 
     @property
     def watermark(self) -> datetime | None:
@@ -68,7 +66,7 @@ def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
     """Ask the catalog and Kafka. What is wrong with the pipeline is part of the answer, not an error."""
     found = _in_table(config, client)
     try:
-        log = KafkaLog(config.source, timeout_seconds=_SECONDS)
+        log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
         view = log.look()
         found = replace(found, partitions=_partitions(view, found.stamp))
         if found.stamp is not None:

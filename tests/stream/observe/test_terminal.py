@@ -43,6 +43,13 @@ def test_a_narrow_terminal_shows_what_matters_most() -> None:
     assert "files" not in drawn
 
 
+def test_a_very_narrow_terminal_cuts_no_number() -> None:
+    drawn = _drawn(_board(), width=44)
+    assert max(map(len, drawn.splitlines())) <= 44
+    (orders,) = [line for line in drawn.splitlines() if line.startswith("orders")]
+    assert orders.split() == ["orders", "round", "2", "1,234,567", "5,001"]
+
+
 def test_errors_stand_below_the_rows() -> None:
     board = _board()
     board.notify(RoundRetried("clicks", "the store\ndid not answer", 1, 2.0))

@@ -41,6 +41,8 @@ _MOVING = (
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 0.1
 _SIMILAR = 5
+#: The timeout of commands: somebody waits, and that a broker is down is to be said soon.
+COMMAND_SECONDS = 5.0
 T = TypeVar("T")
 
 
@@ -127,7 +129,9 @@ class KafkaLog:
         if not missing:
             return
         there = self._all_topics()
-        similar = sorted({near for name in missing for near in difflib.get_close_matches(name, there)})
+        similar = list(
+            dict.fromkeys(near for name in missing for near in difflib.get_close_matches(name, there))
+        )
         hint = f"similar: {', '.join(similar[:_SIMILAR])}" if similar else f"it has {len(there)} topics"
         names = ", ".join(missing)
         raise NotFound(

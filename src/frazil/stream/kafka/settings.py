@@ -36,6 +36,8 @@ _VARYING = re.compile(r"\(after .*|\[thrd:[^]]*\]")
 #: librdkafka's own lines.
 logger = logging.getLogger("frazil.kafka")
 logger.addFilter(_Repeated())
+# Errors are told by what is raised; these lines are for programs that have set up a log.
+logger.addHandler(logging.NullHandler())
 
 _CONSUMER_ONLY = (
     "fetch.",

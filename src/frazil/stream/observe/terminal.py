@@ -26,8 +26,8 @@ _STYLES = {
     Phase.STOPPED: "dim",
     Phase.FAILED: "bold red",
 }
-#: Narrower terminals do without the last columns.
-_WIDE = 96
+#: By column, the width of the terminal from which it is shown.
+_COLUMNS = {"rows": 0, "rows/s": 64, "lag": 0, "last commit": 64, "round": 96, "files": 96}
 _REDRAWS_PER_SECOND = 4
 
 
@@ -74,25 +74,30 @@ class Terminal:
         return Group(*head, self._table(rows), *troubles)
 
     def _table(self, rows: list[Row]) -> Table:
-        wide = self._console.width >= _WIDE
+        shown = [name for name, width in _COLUMNS.items() if self._console.width >= width]
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("pipeline", overflow="ellipsis", no_wrap=True)
         table.add_column("state", no_wrap=True)
-        for name in ("rows", "rows/s", "lag", "last commit", *(("round", "files") if wide else ())):
+        for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for row in rows:
-            table.add_row(*self._cells(row, wide))
+            table.add_row(*self._cells(row, shown))
         return table
 
-    def _cells(self, row: Row, wide: bool) -> list[Text]:
+    def _cells(self, row: Row, shown: list[str]) -> list[Text]:
         state = row.phase.value
         if row.phase is Phase.READING and row.round is not None:
             state = f"round {row.round}"
-        speed = self._board.rows_per_second(row.pipeline)
-        texts = [count(row.written), count(speed), count(row.lag), ago(row.committed_at, self._wall())]
-        if wide:
-            texts += [seconds(row.round_seconds), count(row.files)]
-        return [Text(row.pipeline), Text(state, style=_STYLES[row.phase]), *map(Text, texts)]
+        texts = {
+            "rows": count(row.written),
+            "rows/s": count(self._board.rows_per_second(row.pipeline)),
+            "lag": count(row.lag),
+            "last commit": ago(row.committed_at, self._wall()),
+            "round": seconds(row.round_seconds),
+            "files": count(row.files),
+        }
+        cells = [Text(texts[name]) for name in shown]
+        return [Text(row.pipeline), Text(state, style=_STYLES[row.phase]), *cells]
 
     def _trouble(self, row: Row) -> Text:
         style = _STYLES[row.phase] if row.phase is Phase.FAILED else "yellow"

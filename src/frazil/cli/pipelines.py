@@ -1,0 +1,77 @@
+"""What the commands about pipelines share: their file, its catalog, Spark for as long as a command takes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from frazil.cli.quiet_spark import SparkLog, quiet_session
+from frazil.core.errors import InvalidInput, ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.client import Client
+    from frazil.stream.config import PipelineConfig, Pipelines
+
+T = TypeVar("T")
+_NEEDED = ("confluent_kafka", "pyarrow", "pyiceberg_core", "pyspark", "rich", "yaml")
+#: Pipelines that are asked about at the same time.
+_AT_ONCE = 8
+
+
+def require_packages() -> None:
+    """An error in words when the extra for pipelines is not installed."""
+    missing = [name for name in _NEEDED if util.find_spec(name) is None]
+    if missing:
+        raise ServiceError(f"pipelines need {', '.join(missing)}: pip install 'frazil[stream]'")
+
+
+def load(file: Path, names: Sequence[str]) -> Pipelines:
+    """The pipelines of a file: those that are named, or all if none is."""
+    require_packages()
+    from frazil.stream.config import load_pipelines
+
+    pipelines = load_pipelines(file)
+    there = {pipeline.name: pipeline for pipeline in pipelines.pipelines}
+    unknown = [name for name in names if name not in there]
+    if unknown:
+        raise InvalidInput(f"no pipeline {', '.join(unknown)} in {file}. There are: {', '.join(there)}")
+    if not names:
+        return pipelines
+    return dataclasses.replace(pipelines, pipelines=tuple(there[name] for name in dict.fromkeys(names)))
+
+
+def connect(pipelines: Pipelines) -> Client:
+    """A client of the catalog for somebody who waits: that a server is down is said soon."""
+    from frazil.client import Client, Retry
+
+    catalog = pipelines.catalog
+    return Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=Retry(attempts=3))
+
+
+def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
+    """The answers in order, asked for side by side: a broker that is down costs its time once."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, pipelines.pipelines))
+
+
+@contextlib.contextmanager
+def spark_for(pipelines: Pipelines) -> Iterator[SparkSession]:
+    """A session whose messages nobody needs."""
+    log = SparkLog.at(None)
+    try:
+        spark = quiet_session(pipelines, log)
+        try:
+            yield spark
+        finally:
+            # After Ctrl-C or with a dead JVM it cannot always be told to stop; it ends with this process.
+            with contextlib.suppress(Exception):
+                spark.stop()
+    finally:
+        log.remove()
