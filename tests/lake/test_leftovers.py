@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from tests.lake.support import Reader, commit, foreign_append, local, write_file
@@ -155,3 +156,20 @@ def test_any_history(seed: int, table: LakeTable, reader: Reader) -> None:
         remove_leftovers(writer)
         assert needed - listed(table) == {path for path in needed if f"/{P}/" not in path}
     assert not any("aaaaaaaa" in path for path in listed(table))
+
+
+def test_a_place_that_other_tables_may_share(table: LakeTable, tmp_path: Path) -> None:
+    """`write.data.path` may be that of another table, with a pipeline of the same name: its files stay."""
+    place = f"file://{tmp_path}/shared"
+    table.lake.load(table.namespace, table.name).java.updateProperties().set(
+        "write.data.path", place
+    ).commit()
+    theirs = write_file(table, f"{place}/{P}/000001/00000001-aaaaaaaa", [1])
+    table.refresh()
+    dead = claim(table)
+    ticket = dead.begin()
+    twice = write_file(dead.table, ticket.prefix, [0], number=7)
+    commit(dead, [0], ticket)
+    swept = remove_leftovers(claim(table))
+    assert (swept.removed, swept.unproven) == ((twice.path,), (theirs.path,))
+    assert local(theirs.path).exists()

@@ -32,7 +32,7 @@ class Swept:
     """What became of the files of older writers."""
 
     removed: tuple[str, ...] = ()
-    #: Perhaps left over, but to prove it would mean to read too many snapshots.
+    #: Perhaps left over, but that would take too many snapshots, or other tables, to prove.
     unproven: tuple[str, ...] = ()
 
 
@@ -64,7 +64,9 @@ def remove_leftovers(writer: PipelineWriter, storage: FileStorage | None = None)
     extras = search.extras([file for file in older if file.token in committed])
     strangers = [file for file in older if file.token not in committed]
     places = search.places(strangers) if strangers else []
-    if len(places) > _MOST_SNAPSHOTS:
+    # Elsewhere (`write.data.path`) another table may have its files, and a pipeline of the same name.
+    alone = table.data_location.startswith(f"{table.location}/")
+    if len(places) > _MOST_SNAPSHOTS or not alone:
         strangers, unproven = [], strangers
     else:
         used = search.referred(places)
