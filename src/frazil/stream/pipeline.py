@@ -191,10 +191,12 @@ class PipelineLoop:
         return self._log.identity(), self._log.start(self._config.source.start)
 
     def _keys(self, client: Client, table: LakeTable) -> TaskKeys | None:
-        if table.data_location.startswith(("file:", "/")):
+        place, where = table.data_location, (table.namespace, table.name)
+        if place.startswith(("file:", "/")):
             return None
-        where = (self._config.table.namespace, self._config.table.name)
-        return TaskKeys(self._spark, Renewing(lambda: client.tables.credentials(*where), margin=_KEY_MARGIN))
+        # By place: a table with `write.data.path` has keys for several.
+        keys = Renewing(lambda: client.tables.credentials(*where, location=place), margin=_KEY_MARGIN)
+        return TaskKeys(self._spark, keys)
 
     def _round(self, writer: PipelineWriter, jobs: Jobs, keys: TaskKeys | None) -> RoundPlan:
         """Plan, run, commit; a round that fails leaves nothing behind."""

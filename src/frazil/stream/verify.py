@@ -261,7 +261,8 @@ class _Verifier:
         keys = None
         if not place.startswith(("file:", "/")):
             vended = Renewing(
-                lambda: self._client.tables.credentials(*where, read_only=True), margin=_KEY_MARGIN
+                lambda: self._client.tables.credentials(*where, read_only=True, location=place),
+                margin=_KEY_MARGIN,
             )
             keys = TaskKeys(self._spark, vended).broadcast()
         try:
