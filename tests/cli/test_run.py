@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from frazil.cli.quiet_spark import SparkLog, redirected
+from frazil.cli.quiet_spark import SparkLog, aside, redirected
 from frazil.cli.run import summary
 from frazil.cli.stopping import EndedEarly, Signals
 from frazil.stream.events import RoundCommitted
@@ -223,3 +223,39 @@ def test_a_reader_of_the_lines_that_goes_away_asks_to_stop() -> None:
         process.stdout.close()
         assert process.stderr.read() == "asked 1\n"
     assert process.returncode == 0
+
+
+def test_work_with_spark_is_left_alone_by_a_signal(signals: Signals) -> None:
+    """It goes on in its thread; only who waits for it is interrupted."""
+    begun, end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert end.wait(30)
+        ended.set()
+
+    def interrupt() -> None:
+        assert begun.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(EndedEarly):
+        aside(work, name="work")
+    end.set()
+    assert ended.wait(30)
+
+
+def test_the_result_and_the_error_of_work_with_spark() -> None:
+    assert aside(lambda: 7, name="work") == 7
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: 1 // 0, name="work")
+
+
+def test_a_verification_that_could_not_begin_does_not_say_that_rows_are_wrong(
+    command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(f'catalog: {{uri: "http://127.0.0.1:1"}}\n{_FILE}')
+    found = command("verify", str(file))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "cannot reach the server: GET http://127.0.0.1:1/" in found.stderr

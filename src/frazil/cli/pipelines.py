@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from frazil.cli.quiet_spark import SparkLog, quiet_session
+import click
+
+from frazil.cli.quiet_spark import SparkLog, aside, quiet_session
 from frazil.core.errors import InvalidInput, ServiceError
 
 if TYPE_CHECKING:
@@ -61,16 +63,21 @@ def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
         return list(pool.map(work, pipelines.pipelines))
 
 
-@contextlib.contextmanager
-def spark_for(pipelines: Pipelines) -> Iterator[SparkSession]:
-    """A session whose messages nobody needs."""
+def starting(pipelines: Pipelines) -> str:
+    """What to say before the seconds that it takes."""
+    return f"Starting Spark ({pipelines.spark.master})…"
+
+
+def with_spark(pipelines: Pipelines, work: Callable[[SparkSession], T]) -> T:
+    """What `work` makes with a session of its own."""
+    click.echo(starting(pipelines), err=True)
     log = SparkLog.at(None)
     try:
         spark = quiet_session(pipelines, log)
         try:
-            yield spark
+            return aside(lambda: work(spark), name="work")
         finally:
-            # After Ctrl-C or with a dead JVM it cannot always be told to stop; it ends with this process.
+            # A JVM that died is no second error.
             with contextlib.suppress(Exception):
                 spark.stop()
     finally:

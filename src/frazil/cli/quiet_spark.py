@@ -9,10 +9,10 @@ import socketserver
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frazil.core.errors import ServiceError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from frazil.stream.config import Pipelines
 
+T = TypeVar("T")
 _POLL_SECONDS = 0.1
 
 
@@ -52,30 +53,32 @@ class SparkLog:
 
 def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
     """The session of a file of pipelines. Java and the Python workers write to the log."""
+    from frazil.lake.session import spark_session
+
     with redirected(log.path):
-        session = _started_aside(pipelines)
+        session = aside(
+            lambda: spark_session(pipelines.spark.settings, master=pipelines.spark.master), name="spark"
+        )
     _log_lost_connections()
     return session
 
 
-def _started_aside(pipelines: Pipelines) -> SparkSession:
-    """Start it in a thread, so that Ctrl-C ends the wait and nothing else; Java ends with this process.
+def aside(work: Callable[[], T], *, name: str) -> T:
+    """Work with Spark in a thread, so that Ctrl-C ends the wait for it and nothing else.
 
-    In the main thread PySpark would put a signal handler in place that calls Java in the middle of the call
-    that was interrupted.
+    A call of Java that is interrupted leaves its answer to the next call; and in the main thread PySpark puts
+    a signal handler in place that itself calls Java. What still runs ends with this process.
     """
-    from frazil.lake.session import spark_session
-
-    found: list[SparkSession] = []
+    found: list[T] = []
     failed: list[BaseException] = []
 
-    def start() -> None:
+    def attempt() -> None:
         try:
-            found.append(spark_session(pipelines.spark.settings, master=pipelines.spark.master))
+            found.append(work())
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits
             failed.append(error)
 
-    thread = threading.Thread(target=start, name="spark", daemon=True)
+    thread = threading.Thread(target=attempt, name=name, daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(_POLL_SECONDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.pipelines import connect, load, spark_for
+from frazil.cli.pipelines import connect, load, require_packages, with_spark
 from frazil.cli.remote import confirm, plain, print_json, print_table, yes_option
 from frazil.core.errors import InvalidInput
 
@@ -60,8 +60,9 @@ def reset(
     frazil reset pipelines.yaml orders --to-offsets orders=0:1500,1:1480
     frazil reset pipelines.yaml orders --to-stamp
     """
-    pipelines = load(file, (pipeline,))
+    require_packages()
     target = _target(to_offsets, to_time, to_stamp)
+    pipelines = load(file, (pipeline,))
     from frazil.lake.authority import MetadataHistory
     from frazil.lake.catalog import Lake
     from frazil.stream import reset as work
@@ -75,8 +76,7 @@ def reset(
         if not as_json:
             _show(planned)
         confirm(f"Move pipeline {pipeline}?", yes)
-        with spark_for(pipelines) as spark:
-            stamp = work.reset(config, Lake(spark, client), target, planned)
+        stamp = with_spark(pipelines, lambda spark: work.reset(config, Lake(spark, client), target, planned))
     if as_json:
         print_json(_document(planned, stamp))
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frazil.cli.pipelines import load
+from frazil.cli.pipelines import load, starting
 from frazil.cli.quiet_spark import SparkLog, quiet_session
 from frazil.cli.stopping import EndedEarly, Signals
 from frazil.core.durations import show_duration
@@ -159,7 +159,7 @@ def _run(
     from frazil.stream.observe import Observers
     from frazil.stream.runner import Runner
 
-    display.say(f"Starting Spark ({pipelines.spark.master})…")
+    display.say(starting(pipelines))
     spark = quiet_session(pipelines, log)
     signals.hold()
     try:

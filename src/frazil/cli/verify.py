@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.pipelines import connect, load, spark_for
+from frazil.cli.pipelines import connect, load, with_spark
 from frazil.cli.remote import plain, print_json
+from frazil.core.errors import FrazilError
 
 if TYPE_CHECKING:
+    from frazil.stream.config import Pipelines
     from frazil.stream.verify import PartitionRange, Verification
 
-_WRONG, _UNKNOWN = 1, 2
+_WRONG, _UNKNOWN, _INTERRUPTED = 1, 2, 130
 #: --json has all.
 _PARTITIONS = 16
 
@@ -27,18 +29,19 @@ def verify(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     """Compare what the pipelines of FILE read, or those that are named, with what is in their tables.
 
     The log is read again from where the pipeline began to its last commit, and so are the rows of the table.
-    Exit code 0: they agree; 1: they do not; 2: it cannot be known, because the log was trimmed, say, or
-    snapshots have expired. What can be compared is compared even then.
+    Exit code 0: they agree; 1: they do not; 2: it cannot be known, because the log was trimmed, say,
+    snapshots have expired, or the catalog does not answer. What can be compared is compared even then.
     """
-    pipelines = load(file, names)
+    try:
+        found = _compared(load(file, names))
+    except FrazilError as error:
+        click.echo(f"frazil: {error.message}", err=True)
+        sys.exit(_UNKNOWN)
+    except KeyboardInterrupt:
+        click.echo("Stopped: nothing is known about what was not compared yet.", err=True)
+        sys.exit(_INTERRUPTED)
     from frazil.stream.verify import Verdict
-    from frazil.stream.verify import verify as compare
 
-    with connect(pipelines) as client:
-        # A catalog that does not answer is met before Spark is started.
-        client.namespaces.exists(pipelines.pipelines[0].table.namespace)
-        with spark_for(pipelines) as spark:
-            found = [compare(config, spark, client, _say) for config in pipelines.pipelines]
     if as_json:
         print_json([document(one) for one in found])
     else:
@@ -46,6 +49,18 @@ def verify(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     verdicts = {one.verdict for one in found}
     if verdicts != {Verdict.OK}:
         sys.exit(_WRONG if Verdict.WRONG in verdicts else _UNKNOWN)
+
+
+def _compared(pipelines: Pipelines) -> list[Verification]:
+    from frazil.stream.verify import verify as compare
+
+    with connect(pipelines) as client:
+        # A catalog that does not answer is met before Spark is started.
+        client.namespaces.exists(pipelines.pipelines[0].table.namespace)
+        return with_spark(
+            pipelines,
+            lambda spark: [compare(config, spark, client, _say) for config in pipelines.pipelines],
+        )
 
 
 def _say(text: str) -> None:

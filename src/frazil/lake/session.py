@@ -59,13 +59,10 @@ def spark_session(
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     libraries = [*jars(SPARK_ICEBERG), *(jars(HADOOP_S3A) if s3a else ())]
     base = {
         "spark.jars": ",".join(str(jar) for jar in libraries),
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *java.options)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -77,6 +74,10 @@ def spark_session(
         # What is told to the catalog or to Kafka through settings is not shown again.
         "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|credential|sasl",
     }
+    if master.startswith("local"):
+        # The executors of a cluster have to reach the driver; here nobody else shall.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        base |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     builder = SparkSession.builder.master(master).appName(app)
     for key, value in (base | dict(settings or {})).items():
         builder = builder.config(key, value)

@@ -135,7 +135,10 @@ def ingest(
 ) -> Iterator[TaskReport]:
     """The fused path: fetch, decode and write, all in Arrow."""
     for number, slices in tasks:
-        yield _ingest(slices, reading.value, open_writer(number, keys, writing))
+        try:
+            yield _ingest(slices, reading.value, open_writer(number, keys, writing))
+        except errors.FrazilError as error:
+            yield TaskReport(failure=Failure.of(error))
 
 
 def _ingest(slices: tuple[Slice, ...], reading: Reading, writer: TableWriter) -> TaskReport:
@@ -145,9 +148,6 @@ def _ingest(slices: tuple[Slice, ...], reading: Reading, writer: TableWriter) ->
             counter.add(raw, batch)
             writer.write(batch)
         files = writer.close()
-    except errors.FrazilError as error:
-        writer.abort()
-        return TaskReport(failure=Failure.of(error))
     except BaseException:
         writer.abort()
         raise
@@ -171,6 +171,7 @@ def _bad_record(raw: RawBatch, bad: Undecodable) -> errors.BadRecord:
     where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
     return errors.BadRecord(
         f"a record cannot be decoded: {where}: {bad.reason}. The pipeline stopped before it; its round "
-        f"wrote nothing. Correct the schema, or skip the record with `frazil reset … --to-offsets "
-        f"{raw.topic}={raw.partition}:{offset + 1}`"
+        f"wrote nothing. Correct the schema, or go on behind it with `frazil reset pipelines.yaml NAME "
+        f"--to-offsets {raw.topic}={raw.partition}:{offset + 1}`. That leaves out also the good records that "
+        "this round had before it, and shows how many; with a small limits.records_per_round they are few"
     )
