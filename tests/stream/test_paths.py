@@ -17,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 
 import frazil
 from frazil.client import Client
-from frazil.core.errors import BadRecord, InvalidConfig, Unavailable
+from frazil.core.errors import BadRecord, InvalidConfig, InvalidInput, Unavailable
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
@@ -199,6 +199,10 @@ def test_a_bad_record_stops_before_anything_of_its_round_is_visible(
         ({"transform": "SELECT word FROM source"}, "the table requires 'id'"),
         ({"transform": "SELECT nothing FROM source"}, "the transform does not fit the source"),
         ({"transform": lambda df: 7}, "gave int; it takes a DataFrame"),
+        (
+            {"transform": "SELECT id FROM source", "schema": {"id": "long", "refs": "list<uuid>"}},
+            "'refs' has uuid or fixed inside",
+        ),
         ({"transform": "SELECT FROM FROM source"}, "the transform does not fit the source"),
         (
             {"transform": "WITH s AS (FROM source) INSERT INTO lake.paths.fused SELECT * FROM s"},
@@ -216,6 +220,16 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     with pytest.raises(InvalidConfig, match=message):
         world.run(world.pipeline(topic, table, name="wrong", **change))
     assert world.snapshots(table) == before
+
+
+def test_a_text_that_is_no_uuid_is_refused_where_the_table_wants_one(world: World) -> None:
+    world.run(world.pipeline(world.topic(records(3)), "strict"))
+    wrong = world.pipeline(
+        world.topic(records(1)), "strict", transform="SELECT id, word, at, 'x' AS ref FROM source"
+    )
+    with pytest.raises(InvalidInput, match="no UUID"):
+        world.run(wrong)
+    assert len(world.rows("strict")) == 3
 
 
 def test_a_wrong_transform_makes_no_table(world: World) -> None:

@@ -181,6 +181,20 @@ def show_type(kind: Type) -> str:
     return kind
 
 
+def primitives(kind: Type) -> Iterator[str]:
+    """The words inside a type, itself if it is one."""
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from primitives(field.type)
+    elif isinstance(kind, ListType):
+        yield from primitives(kind.element)
+    elif isinstance(kind, MapType):
+        yield from primitives(kind.key)
+        yield from primitives(kind.value)
+    else:
+        yield kind
+
+
 class _TypeParser:
     """A recursive descent over the text of a type."""
 

@@ -16,9 +16,10 @@ import msgspec
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from frazil.core.errors import FrazilError, InvalidConfig
+from frazil.core.errors import FrazilError, InvalidConfig, InvalidInput
 from frazil.core.failpoints import reach
-from frazil.core.schema import Field, Schema
+from frazil.core.schema import Field, Schema, primitives
+from frazil.lake.writer import TableWriter
 from frazil.stream.config.model import Transform
 from frazil.stream.source import Slice
 from frazil.stream.tasks import (
@@ -112,6 +113,15 @@ def source_frame(
 
 def empty_frame(spark: SparkSession, schema: Schema) -> DataFrame:
     """No rows, the right columns: to ask a transform what it makes of them."""
+    for field in schema:
+        # As columns of their own they are converted.
+        if not isinstance(field.type, str) and any(
+            word == "uuid" or word.startswith("fixed[") for word in primitives(field.type)
+        ):
+            raise InvalidConfig(
+                f"the column '{field.name}' has uuid or fixed inside, which Spark has no types for: leave "
+                "the transform out, or use string or binary"
+            )
     return spark.createDataFrame([], schema.to_spark_ddl())
 
 
@@ -187,21 +197,25 @@ def _writer_of(
 
         context = TaskContext.get()
         assert context is not None, "this runs in a task"
-        writer = open_writer(context.partitionId(), keys, writing)
         try:
-            for batch in batches:
-                writer.write(_from_spark(batch, writing.target.schema))
-            report = TaskReport(files=tuple(writer.close()))
+            writer = open_writer(context.partitionId(), keys, writing)
+            report = _written(writer, batches, writing.target.schema)
         except FrazilError as error:
-            writer.abort()
             raise TaskFailed(error) from None
-        except BaseException:
-            writer.abort()
-            raise
         reach("task.written")
         yield pa.RecordBatch.from_pydict({"report": [pickle.dumps(report)]})
 
     return write
+
+
+def _written(writer: TableWriter, batches: Iterable[pa.RecordBatch], schema: Schema) -> TaskReport:
+    try:
+        for batch in batches:
+            writer.write(_from_spark(batch, schema))
+        return TaskReport(files=tuple(writer.close()))
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def _to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
@@ -231,5 +245,8 @@ def _from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _uuid_bytes(column: pa.Array) -> pa.Array:
-    values = [None if text is None else uuid.UUID(text).bytes for text in column.to_pylist()]
+    try:
+        values = [None if text is None else uuid.UUID(text).bytes for text in column.to_pylist()]
+    except ValueError:
+        raise InvalidInput("the transform gave a text that is no UUID for a column of UUIDs") from None
     return pa.array(values, pa.binary(_UUID_BYTES))

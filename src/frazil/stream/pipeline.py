@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.client import Client, Renewing
@@ -119,7 +120,7 @@ class PipelineLoop:
         while not self._stopping.is_set():
             started = time.monotonic()
             plan = self._retrying(lambda: self._round(writer, jobs, keys))
-            if plan is None or (self._once and self._reached(writer.stamp)):
+            if plan is None or (self._once and self._reached(writer.stamp, plan)):
                 return
             if plan.lag:
                 continue
@@ -288,14 +289,13 @@ class PipelineLoop:
             limits, records_per_round=max(1, min(limits.records_per_round, int(self._rate * seconds)))
         )
 
-    def _reached(self, stamp: Stamp) -> bool:
-        """Whether everything is in that was there when a bounded run began."""
+    def _reached(self, stamp: Stamp, plan: RoundPlan) -> bool:
+        """Whether everything is in that was there when a bounded run began, but for topics that are gone."""
         assert self._target is not None, "a bounded run notes the ends first"
         return all(
-            topic in stamp.positions
-            and all(done >= end for done, end in zip(stamp.positions[topic].next, ends, strict=False))
+            all(done >= end for done, end in zip_longest(_next(stamp, topic), ends, fillvalue=0))
             for topic, ends in self._target.items()
-            if any(ends)
+            if topic in plan.lags
         )
 
     def _retrying(self, work: Callable[[], T]) -> T | None:
@@ -321,3 +321,7 @@ class PipelineLoop:
         if isinstance(error, RoundFailed):
             return attempt >= _FAILED_ROUNDS
         return self._once and attempt >= _ONCE_ATTEMPTS
+
+
+def _next(stamp: Stamp, topic: str) -> tuple[int, ...]:
+    return stamp.positions[topic].next if topic in stamp.positions else ()

@@ -295,11 +295,15 @@ static PyObject *client_poll(PyObject *object, PyObject *seconds) {
     Py_BEGIN_ALLOW_THREADS;
     serve(&self->reader, ms);
     Py_END_ALLOW_THREADS;
-    self->busy = false;
-    if (self->reader.failed)
+    if (self->reader.failed) {
+        self->busy = false;
         return PyErr_NoMemory();
+    }
     PyObject *batches = PyList_New(0), *ends = PyList_New(0), *faults = PyList_New(0);
-    if (batches && ends && faults && take_all(&self->reader, state->memory_type, batches, ends, faults))
+    bool taken = batches && ends && faults && take_all(&self->reader, state->memory_type, batches, ends, faults);
+    /* Not before: making objects may collect garbage, and that may call close(). */
+    self->busy = false;
+    if (taken)
         return Py_BuildValue("(NNN)", batches, ends, faults);
     Py_XDECREF(batches);
     Py_XDECREF(ends);

@@ -109,38 +109,42 @@ close:
     return p + 1;
 }
 
-static int same_key(const column_t *keys, int64_t a, int64_t b) {
-    int64_t length = keys->offsets[a + 1] - keys->offsets[a];
-    return keys->offsets[b + 1] - keys->offsets[b] == length &&
-           memcmp(keys->text.data + keys->offsets[a], keys->text.data + keys->offsets[b], (size_t)length) == 0;
+/* Are the keys from `first` on all different? */
+static int compare_keys(const column_t *keys, int64_t a, int64_t b) {
+    int32_t at_a = keys->offsets[a], at_b = keys->offsets[b];
+    int32_t size_a = keys->offsets[a + 1] - at_a, size_b = keys->offsets[b + 1] - at_b;
+    int found = memcmp(keys->text.data + at_a, keys->text.data + at_b, (size_t)(size_a < size_b ? size_a : size_b));
+    return found ? found : (size_a > size_b) - (size_a < size_b);
 }
 
-/* Are the keys from `first` on all different? */
+/* By merging, not by hashing: a record with chosen keys must not cost more than others. Two equal keys meet at the
+   heads of the runs in which they stand. */
 static int keys_differ(reader_t *r, const column_t *keys, int64_t first) {
     int64_t count = keys->length - first;
     if (!keys->text.data) return count < 2; /* all are empty */
-    if (count <= 8) {
-        for (int64_t a = first; a < keys->length; a++)
-            for (int64_t b = first; b < a; b++)
-                if (same_key(keys, a, b)) return 0;
-        return 1;
-    }
-    uint32_t size = 32;
-    while (size < count * 2) size *= 2;
-    int32_t *slots = calloc(size, sizeof(int32_t)); /* index + 1 from `first`; 0 is free */
-    if (!slots) {
+    int32_t *space = malloc((size_t)(count + 1) * 2 * sizeof(int32_t));
+    if (!space) {
         r->memory = 1;
         return 0;
     }
+    int32_t *from = space, *to = space + count;
     int differ = 1;
-    for (int64_t key = 0; key < count && differ; key++) {
-        int32_t start = keys->offsets[first + key];
-        uint32_t at = hash_bytes(keys->text.data + start, keys->offsets[first + key + 1] - start);
-        while (slots[at & (size - 1)] && differ)
-            differ = !same_key(keys, first + slots[at++ & (size - 1)] - 1, first + key);
-        slots[at & (size - 1)] = (int32_t)key + 1;
+    for (int64_t key = 0; key < count; key++) from[key] = (int32_t)key;
+    for (int64_t width = 1; width < count && differ; width *= 2) {
+        for (int64_t start = 0; start < count && differ; start += 2 * width) {
+            int64_t left = start, middle = start + width < count ? start + width : count;
+            int64_t right = middle, end = start + 2 * width < count ? start + 2 * width : count;
+            for (int64_t out = start; out < end && differ; out++) {
+                int order = left >= middle ? 1 : right >= end ? -1 : compare_keys(keys, first + from[left], first + from[right]);
+                to[out] = order < 0 ? from[left++] : from[right++];
+                differ = order != 0;
+            }
+        }
+        int32_t *swap = from;
+        from = to;
+        to = swap;
     }
-    free(slots);
+    free(space);
     return differ;
 }
 
