@@ -34,10 +34,6 @@ class Phase(StrEnum):
     STOPPED = "stopped"
     FAILED = "failed"
 
-    @property
-    def ended(self) -> bool:
-        return self in (Phase.STOPPED, Phase.FAILED)
-
 
 @dataclass(frozen=True)
 class Row:
