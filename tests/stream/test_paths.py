@@ -177,7 +177,7 @@ def test_tasks_write_with_vended_keys_that_nothing_shows(
 
 
 @pytest.mark.parametrize("transform", [None, "SELECT * FROM source"], ids=["fused", "spark"])
-def test_a_bad_record_stops_before_anything_of_its_round_is_visible(
+def test_what_is_before_a_bad_record_lands_and_then_the_pipeline_stops(
     world: World, transform: str | None
 ) -> None:
     topic = world.topic(records(10), partitions=1)
@@ -188,7 +188,12 @@ def test_a_bad_record_stops_before_anything_of_its_round_is_visible(
     with pytest.raises(BadRecord, match=f"topic {topic}, partition 0, offset 11") as found:
         world.run(pipeline)
     assert "eleven" in found.value.message
-    assert [row["id"] for row in world.rows(table)] == list(range(10))
+    assert [row["id"] for row in world.rows(table)] == list(range(11))
+    before = world.snapshots(table)
+    with pytest.raises(BadRecord, match="offset 11"):
+        world.run(pipeline)
+    # Only the claim: there is nothing before the record any more.
+    assert len(world.snapshots(table)) == len(before) + 1
 
 
 @pytest.mark.parametrize(
@@ -248,6 +253,14 @@ def test_a_column_that_somebody_added_stays_empty_and_is_no_hindrance(world: Wor
     rows = world.rows("wider")
     assert [row["id"] for row in rows] == [0, 1, 2, 3]
     assert {row["note"] for row in rows} == {None}
+
+
+def test_bad_records_in_several_partitions_hold_back_only_what_is_behind_them(world: World) -> None:
+    good = records(12)
+    topic = world.topic([*good[:6], b"{", b"[", *good[6:]], partitions=2)
+    with pytest.raises(BadRecord, match="offset 3"):
+        world.run(world.pipeline(topic, "halves", limits={"records_per_task": 2}))
+    assert [row["id"] for row in world.rows("halves")] == list(range(6))
 
 
 def test_one_pipeline_that_fails_does_not_stop_the_others(world: World) -> None:

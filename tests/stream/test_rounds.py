@@ -157,6 +157,26 @@ def test_a_log_that_lost_its_end_is_refused() -> None:
     assert "--to-offsets a=0:4" in told
 
 
+@given(st.data())
+def test_a_plan_can_end_earlier_in_one_partition(data: st.DataObject) -> None:
+    ends = data.draw(st.lists(st.integers(1, 500), min_size=1, max_size=4))
+    whole = planned(
+        stamp(), view(a=[(0, end) for end in ends]), LIMITS, parallelism=data.draw(st.integers(1, 5))
+    )
+    partition = data.draw(st.integers(0, len(ends) - 1))
+    offset = data.draw(st.integers(0, whole.positions["a"].next[partition] - 1))
+    cut_short = whole.before("a", partition, offset)
+    wanted = list(whole.positions["a"].next)
+    wanted[partition] = offset
+    assert cut_short.positions["a"].next == tuple(wanted)
+    assert cut_short.offsets + cut_short.lag == whole.offsets + whole.lag
+    assert all(len(part) for task in cut_short.tasks for part in task)
+    for number, end in enumerate(wanted):
+        slices = sorted(part for task in cut_short.tasks for part in task if part.partition == number)
+        edges = [0, *(edge for part in slices for edge in (part.start, part.end)), end]
+        assert edges[::2] == edges[1::2]
+
+
 def test_what_stops_a_pipeline_is_looked_at_twice() -> None:
     log = Views([view(a=[(0, 4)]), view(a=[(0, 9)])])
     assert plan_round(stamp(a=(5,)), log, LIMITS, 2, confirm_seconds=0).offsets == 4

@@ -134,7 +134,12 @@ def _attempt(request: Request, token: str | None) -> Flow[Answer | _Failed]:
     try:
         answer: Answer = yield sent
     except _NOT_SENT as error:
-        return _Failed(Unavailable(f"cannot reach the server: {_shown(request, error)}", kind=UNREACHABLE))
+        return _Failed(
+            Unavailable(
+                f"cannot reach the server: {_shown(request, error)}. Is it up, and is this its address?",
+                kind=UNREACHABLE,
+            )
+        )
     except httpx.RequestError as error:
         return _Failed(_lost(request, error), perhaps_done=request.method not in READS)
     if 200 <= answer.status < 300:

@@ -177,6 +177,14 @@ class BadRecord(FrazilError):
     """A record cannot be decoded; the message has its position and the reason."""
 
     kind = "BadRecord"
+    #: Topic, partition, offset.
+    position: tuple[str, int, int] | None = None
+
+    @classmethod
+    def at(cls, position: tuple[str, int, int] | None, message: str) -> BadRecord:
+        error = cls(message)
+        error.position = position
+        return error
 
 
 class RoundFailed(FrazilError):

@@ -11,7 +11,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.client import Client, Renewing
-from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, NoSuchTable, Outcome, RoundFailed
+from frazil.core.errors import (
+    AlreadyExists,
+    BadRecord,
+    FrazilError,
+    InvalidConfig,
+    NoSuchTable,
+    Outcome,
+    RoundFailed,
+)
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.core.schema import Schema
@@ -54,7 +62,7 @@ _LONGEST_WAIT = 30.0
 #: What fails so often in a row will not mend itself.
 _FAILED_ROUNDS = 5
 #: A bounded run does not wait for ever for something that is down.
-_ONCE_ATTEMPTS = 10
+_ONCE_ATTEMPTS = 6
 #: Keys in the hands of a task last at least this long, or half of their life.
 _KEY_MARGIN = 600.0
 
@@ -200,12 +208,31 @@ class PipelineLoop:
         return TaskKeys(self._spark, keys)
 
     def _round(self, writer: PipelineWriter, jobs: Jobs, keys: TaskKeys | None) -> RoundPlan:
-        """Plan, run, commit; a round that fails leaves nothing behind."""
-        started = time.monotonic()
+        """Plan, run, commit. With a bad record in it: what is before that record, then its error."""
         sent = keys.broadcast() if keys is not None else None
         plan = plan_round(writer.stamp, self._log, self._limits(sent), jobs.parallelism)
-        if not plan.tasks:
-            return plan
+        bad: BadRecord | None = None
+        while plan.tasks:
+            try:
+                self._land(writer, jobs, plan, sent)
+                break
+            except BadRecord as error:
+                if error.position is None:
+                    raise
+                bad, plan = bad or error, plan.before(*error.position)
+        if bad is not None:
+            raise bad
+        return plan
+
+    def _land(
+        self,
+        writer: PipelineWriter,
+        jobs: Jobs,
+        plan: RoundPlan,
+        sent: Broadcast[VendedCredentials] | None,
+    ) -> None:
+        """A round that fails leaves nothing behind."""
+        started = time.monotonic()
         reach("round.planned")
         ticket = writer.begin()
         # Somebody may have renamed or dropped a column: its values would be left out without a word.
@@ -228,7 +255,6 @@ class PipelineLoop:
             raise
         # Once more: when a job fails, Spark lets its other tasks run to their end.
         self._failed = self._discard(writer)
-        return plan
 
     def _discard(self, writer: PipelineWriter) -> list[RoundTicket]:
         """Remove the files of failed rounds; returns those whose turn comes again."""
@@ -261,20 +287,20 @@ class PipelineLoop:
         ended = time.monotonic()
         self._observer.notify(
             RoundCommitted(
-                self.name,
-                ticket.round,
-                writer.snapshot_id,
-                result.read,
-                result.written,
-                len(result.files),
-                result.bytes,
-                ended - started,
-                worked - started,
-                ended - worked,
-                plan.lag,
-                stamp.read,
-                stamp.written,
-                plan.lags,
+                pipeline=self.name,
+                round=ticket.round,
+                snapshot_id=writer.snapshot_id,
+                read=result.read,
+                written=result.written,
+                files=len(result.files),
+                bytes=result.bytes,
+                seconds=ended - started,
+                job_seconds=worked - started,
+                commit_seconds=ended - worked,
+                lag=plan.lag,
+                total_read=stamp.read,
+                total_written=stamp.written,
+                lags=plan.lags,
             )
         )
 

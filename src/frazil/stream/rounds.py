@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
@@ -29,6 +29,24 @@ class RoundPlan:
     @property
     def lag(self) -> int:
         return sum(sum(lags) for lags in self.lags.values())
+
+    def before(self, topic: str, partition: int, offset: int) -> RoundPlan:
+        """The same, but for this partition only up to the offset."""
+
+        def kept(part: Slice) -> Slice:
+            ends = (part.topic, part.partition) == (topic, partition) and part.end > offset
+            return replace(part, end=max(part.start, offset)) if ends else part
+
+        cut_tasks = (tuple(part for part in map(kept, task) if len(part)) for task in self.tasks)
+        tasks = tuple(task for task in cut_tasks if task)
+        position = self.positions[topic]
+        left = position.next[partition] - offset
+        return RoundPlan(
+            tasks,
+            self.positions | {topic: Position(id=position.id, next=_put(position.next, partition, offset))},
+            self.offsets - left,
+            self.lags | {topic: _put(self.lags[topic], partition, self.lags[topic][partition] + left)},
+        )
 
 
 class Log(Protocol):
@@ -159,6 +177,10 @@ def _following(stamp: Stamp, view: LogView, name: str) -> tuple[int, ...]:
             found = f"{where} was read up to {start} and now ends at {end}: the log lost records"
             raise _changed(stamp, found, f"{name}={partition}:{end}")
     return following
+
+
+def _put(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+    return (*values[:index], value, *values[index + 1 :])
 
 
 def _remade(stamp: Stamp, name: str, was: str, now: str) -> SourceChanged:

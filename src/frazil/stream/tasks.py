@@ -53,13 +53,17 @@ class Failure:
 
     kind: str
     message: str
+    #: Of a bad record.
+    position: tuple[str, int, int] | None = None
 
     @classmethod
     def of(cls, error: errors.FrazilError) -> Failure:
-        return cls(type(error).__name__, error.message)
+        return cls(type(error).__name__, error.message, getattr(error, "position", None))
 
     def error(self) -> errors.FrazilError:
         kind = getattr(errors, self.kind, None)
+        if kind is errors.BadRecord:
+            return errors.BadRecord.at(self.position, self.message)
         if not (isinstance(kind, type) and issubclass(kind, errors.FrazilError)):
             kind = errors.RoundFailed
         return kind(self.message)
@@ -169,9 +173,9 @@ def open_writer(number: int, keys: Broadcast[VendedCredentials] | None, writing:
 def _bad_record(raw: RawBatch, bad: Undecodable) -> errors.BadRecord:
     offset = raw.offsets[bad.index].as_py()
     where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
-    return errors.BadRecord(
-        f"a record cannot be decoded: {where}: {bad.reason}. The pipeline stopped before it; its round "
-        f"wrote nothing. Correct the schema, or go on behind it with `frazil reset pipelines.yaml NAME "
-        f"--to-offsets {raw.topic}={raw.partition}:{offset + 1}`. That leaves out also the good records that "
-        "this round had before it, and shows how many; with a small limits.records_per_round they are few"
+    return errors.BadRecord.at(
+        (raw.topic, raw.partition, offset),
+        f"a record cannot be decoded: {where}: {bad.reason}. Everything before it is in the table, and the "
+        "pipeline stops there. Correct the schema, or skip this one record with `frazil reset pipelines.yaml "
+        f"NAME --to-offsets {raw.topic}={raw.partition}:{offset + 1}`",
     )
