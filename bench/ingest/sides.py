@@ -95,7 +95,8 @@ class FlinkSide(Side):
         ):
             self._flink.execute(f"SET {setting}")
         self._flink.execute(
-            "CREATE CATALOG ice WITH ('type'='iceberg','catalog-type'='rest',"
+            # Without its cache: the same table is dropped and made again for each repetition.
+            "CREATE CATALOG ice WITH ('type'='iceberg','catalog-type'='rest','cache-enabled'='false',"
             f"'uri'='{self.place.server.catalog_uri}')"
         )
 
@@ -103,8 +104,8 @@ class FlinkSide(Side):
         source = f"source_{table}"
         columns = ", ".join(f"`{name}` {_FLINK_TYPES.get(kind, 'BIGINT')}" for name, kind in SCHEMA.items())
         self._flink.execute(
-            f"CREATE TEMPORARY TABLE default_catalog.default_database.{source} ({columns}) WITH ("
-            f"'connector'='kafka','topic'='{topic}','format'='json',"
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS default_catalog.default_database.{source} ({columns}) "
+            f"WITH ('connector'='kafka','topic'='{topic}','format'='json',"
             f"'properties.bootstrap.servers'='{self.place.kafka.bootstrap_servers}',"
             "'scan.startup.mode'='earliest-offset','scan.bounded.mode'='latest-offset')"
         )
