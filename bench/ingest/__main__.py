@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from bench.ingest import latency
+from bench.ingest import latency, stages
 from bench.ingest.meter import Meter
 from bench.ingest.place import Place, place
 from bench.ingest.report import Measurement, Report, Worker
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             where.fill(_TOPIC, options.rows)
         for name in options.sides:
             _side(report, where, SIDES[name](where), options.repeat)
+        if "fused" in options.sides:
+            report.stages = stages.measure(where, _TOPIC)
         if options.latency_seconds:
             _say(f"latency under {options.rate:,} rows/s …")
             report.latency = latency.measure(

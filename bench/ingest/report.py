@@ -77,6 +77,8 @@ class Report:
     measurements: list[Measurement] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     latency: Latency | None = None
+    #: CPU-seconds a million rows of the fused path by stage, without Spark.
+    stages: dict[str, float] = field(default_factory=dict)
     #: Before anything was started: how busy the machine was with other things.
     load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
@@ -109,6 +111,12 @@ class Report:
         if self.workers:
             sizes = ", ".join(f"{w.peak_mb:.0f} MB after {w.rows:,} rows" for w in self.workers)
             lines.append(f"largest Python worker of the fused path: {sizes}")
+        if self.stages:
+            shares = ", ".join(f"{name} {cpu:.2f}" for name, cpu in self.stages.items())
+            lines.append(
+                "where the fused path's CPU goes, its stages one by one in a process without Spark, "
+                f"CPU-s/M: {shares}"
+            )
         return lines
 
     def table(self) -> list[Sequence[str]]:
@@ -130,6 +138,7 @@ class Report:
             "measurements": [asdict(m) for m in self.measurements],
             "workers": [asdict(w) for w in self.workers],
             "latency": asdict(self.latency) if self.latency else None,
+            "stages": {name: round(cpu, 3) for name, cpu in self.stages.items()},
             "results": [
                 {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
                 for r in self.results()
