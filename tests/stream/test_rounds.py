@@ -11,7 +11,7 @@ from frazil.core.errors import NotFound, SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
 from frazil.stream.kafka.log import LogView, Topic
-from frazil.stream.rounds import RoundPlan, cut, plan_round, share
+from frazil.stream.rounds import RoundPlan, cut, plan_round, reached, share
 from frazil.stream.source import Slice
 
 LIMITS = Limits(records_per_round=1000, records_per_task=100)
@@ -175,6 +175,19 @@ def test_a_plan_can_end_earlier_in_one_partition(data: st.DataObject) -> None:
         slices = sorted(part for task in cut_short.tasks for part in task if part.partition == number)
         edges = [0, *(edge for part in slices for edge in (part.start, part.end)), end]
         assert edges[::2] == edges[1::2]
+
+
+def test_a_bounded_run_ends_when_all_is_in_that_is_still_there() -> None:
+    now = planned(stamp(a=(5, 5)), view(a=[(0, 5), (0, 5)]))
+    assert reached({"a": (5, 5)}, stamp(a=(5, 5)), now)
+    assert reached({"a": (5, 4)}, stamp(a=(5, 9)), now)
+    assert not reached({"a": (5, 5)}, stamp(a=(5, 4)), now)
+    # A partition of which the stamp knows nothing yet.
+    assert not reached({"a": (5, 5)}, stamp(a=(5,)), now)
+    assert not reached({"a": (5, 5)}, stamp(), now)
+    assert reached({"a": (5, 0)}, stamp(a=(5,)), now)
+    # A topic of a pattern that was deleted meanwhile.
+    assert reached({"a": (5, 5), "gone": (7,)}, stamp(a=(5, 5)), now)
 
 
 def test_what_stops_a_pipeline_is_looked_at_twice() -> None:

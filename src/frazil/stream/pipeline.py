@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.client import Client, Renewing
@@ -23,7 +22,7 @@ from frazil.core.errors import (
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.core.schema import Schema
-from frazil.core.stamp import Position, Stamp
+from frazil.core.stamp import Position
 from frazil.lake.authority import find_stamp
 from frazil.lake.catalog import Lake
 from frazil.lake.credentials import TaskKeys
@@ -45,7 +44,7 @@ from frazil.stream.events import (
 from frazil.stream.fit import problems
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
 from frazil.stream.kafka.log import KafkaLog
-from frazil.stream.rounds import RoundPlan, confirm, plan_round
+from frazil.stream.rounds import RoundPlan, confirm, plan_round, reached
 from frazil.stream.tasks import Writing
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class PipelineLoop:
         while not self._stopping.is_set():
             started = time.monotonic()
             plan = self._retrying(lambda: self._round(writer, jobs, keys))
-            if plan is None or (self._once and self._reached(writer.stamp, plan)):
+            if plan is None or (self._target is not None and reached(self._target, writer.stamp, plan)):
                 return
             if plan.lag:
                 continue
@@ -315,15 +314,6 @@ class PipelineLoop:
             limits, records_per_round=max(1, min(limits.records_per_round, int(self._rate * seconds)))
         )
 
-    def _reached(self, stamp: Stamp, plan: RoundPlan) -> bool:
-        """Whether everything is in that was there when a bounded run began, but for topics that are gone."""
-        assert self._target is not None, "a bounded run notes the ends first"
-        return all(
-            all(done >= end for done, end in zip_longest(_next(stamp, topic), ends, fillvalue=0))
-            for topic, ends in self._target.items()
-            if topic in plan.lags
-        )
-
     def _retrying(self, work: Callable[[], T]) -> T | None:
         """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""
         attempt = 0
@@ -347,7 +337,3 @@ class PipelineLoop:
         if isinstance(error, RoundFailed):
             return attempt >= _FAILED_ROUNDS
         return self._once and attempt >= _ONCE_ATTEMPTS
-
-
-def _next(stamp: Stamp, topic: str) -> tuple[int, ...]:
-    return stamp.positions[topic].next if topic in stamp.positions else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Protocol
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
@@ -83,6 +84,19 @@ def confirm(stamp: Stamp, log: Log, positions: Mapping[str, Position]) -> None:
     for name, topic in found.items():
         if name in positions and positions[name].id != topic.id:
             raise _remade(stamp, name, positions[name].id, topic.id)
+
+
+def reached(ends: Mapping[str, tuple[int, ...]], stamp: Stamp, plan: RoundPlan) -> bool:
+    """Whether the stamp is at or beyond the ends; topics that the plan does not see any more do not count."""
+    return all(
+        all(done >= end for done, end in zip_longest(_next(stamp, topic), wanted, fillvalue=0))
+        for topic, wanted in ends.items()
+        if topic in plan.lags
+    )
+
+
+def _next(stamp: Stamp, topic: str) -> tuple[int, ...]:
+    return stamp.positions[topic].next if topic in stamp.positions else ()
 
 
 def plan(stamp: Stamp, log: Log, view: LogView, limits: Limits, parallelism: int) -> RoundPlan:

@@ -16,23 +16,13 @@ from confluent_kafka.admin._resource import ResourceType
 
 from frazil.core.errors import InvalidConfig, SourceChanged, Unavailable
 from frazil.devstack.kafka import Kafka
-from frazil.stream.kafka import fetch
 from frazil.stream.kafka.fetch import SliceReader, shared_reader
-from frazil.stream.kafka.native import NativeFetcher, native_usable
+from frazil.stream.kafka.native import NativeFetcher
 from frazil.stream.source import RawBatch, Slice
 
 _numbers = itertools.count(1)
 Topic = Callable[..., str]
 Reader = Callable[..., SliceReader]
-
-
-@pytest.fixture(params=["native", "python"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How librdkafka is reached."""
-    if request.param == "native" and not native_usable():
-        pytest.skip("frazil.stream._fetch was not built here")
-    monkeypatch.setattr(fetch, "native_usable", lambda: request.param == "native")
-    return str(request.param)
 
 
 @pytest.fixture

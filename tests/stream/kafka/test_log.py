@@ -3,12 +3,12 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
+from tests.stream.kafka.guarded import GuardedKafka
 
 from frazil.core.errors import (
     InvalidConfig,
@@ -22,7 +22,6 @@ from frazil.core.errors import (
 )
 from frazil.core.stamp import Stamp
 from frazil.devstack.kafka import Kafka
-from frazil.devstack.ports import free_port
 from frazil.stream.config.model import KafkaSource, Limits, Start
 from frazil.stream.kafka.log import KafkaLog
 from frazil.stream.rounds import RoundPlan, confirm, plan_round
@@ -220,65 +219,24 @@ def test_an_unknown_topic_is_refused_with_similar_ones(kafka: Kafka) -> None:
             call()
 
 
-_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-
-
-class SecureKafka(Kafka):
-    """Clients with a password on a second port, with rights of their own; no other door for them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.secure_port = free_port()
-
-    def _properties(self) -> dict[str, str]:
-        found = super()._properties()
-        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        return {
-            **found,
-            "listeners": f"{found['listeners']},SASL_PLAINTEXT://127.0.0.1:{self.secure_port}",
-            "listener.security.protocol.map": _PROTOCOLS,
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{login} user_eve="ice-cold";',
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            # A broker that was killed may come back when its last session is over.
-            "broker.heartbeat.interval.ms": "500",
-            "broker.session.timeout.ms": "2000",
-        }
-
-
-@pytest.fixture(scope="module")
-def secure_kafka() -> Iterator[SecureKafka]:
-    with SecureKafka() as broker:
-        broker.create_topic("secret")
-        yield broker
-
-
-def as_eve(kafka: SecureKafka, password: str) -> KafkaSource:
-    settings = {
-        "bootstrap.servers": f"127.0.0.1:{kafka.secure_port}",
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "eve",
-        "sasl.password": password,
-    }
-    return KafkaSource(settings, ("secret",))
+def as_eve(kafka: GuardedKafka, password: str) -> KafkaSource:
+    return KafkaSource(kafka.as_eve(password), ("secret",))
 
 
 @pytest.mark.services
 @pytest.mark.jvm
 def test_who_is_not_known_or_not_allowed_is_told(
-    secure_kafka: SecureKafka, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    guarded: GuardedKafka, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.DEBUG, "frazil.kafka"):
-        log = KafkaLog(as_eve(secure_kafka, "wrong-password"), timeout_seconds=600)
-        with pytest.raises(Unauthenticated, match=f"127.0.0.1:{secure_kafka.secure_port}.*sasl") as unknown:
+        log = KafkaLog(as_eve(guarded, "wrong-password"), timeout_seconds=600)
+        with pytest.raises(Unauthenticated, match=f"127.0.0.1:{guarded.guarded_port}.*sasl") as unknown:
             log.identity()
-        by_pattern = KafkaSource(as_eve(secure_kafka, "wrong-password").settings, pattern=".*")
+        by_pattern = KafkaSource(as_eve(guarded, "wrong-password").settings, pattern=".*")
         with pytest.raises(Unauthenticated):
             KafkaLog(by_pattern, timeout_seconds=600).start(Start())
         with pytest.raises(NotAllowed, match="Describe and Read") as refused:
-            KafkaLog(as_eve(secure_kafka, "ice-cold")).look()
+            KafkaLog(as_eve(guarded, "ice-cold")).look()
     del log
     assert "frazil.kafka" in {record.name for record in caplog.records}
     told = f"{unknown.value}{refused.value}{caplog.text}"
@@ -289,16 +247,17 @@ def test_who_is_not_known_or_not_allowed_is_told(
 
 @pytest.mark.services
 @pytest.mark.jvm
-def test_a_broker_that_is_down_and_back(secure_kafka: SecureKafka) -> None:
-    log = KafkaLog(source(secure_kafka, "secret"), timeout_seconds=1)
+def test_a_broker_that_is_down_and_back(guarded: GuardedKafka) -> None:
+    topic = guarded.create_topic("down")
+    log = KafkaLog(source(guarded, topic), timeout_seconds=1)
     at = stamped(log)
-    produce(secure_kafka, "secret", 5)
-    secure_kafka.kill()
+    produce(guarded, topic, 5)
+    guarded.kill()
     for call in (log.look, lambda: planned(at, log)):
-        with pytest.raises(Unavailable, match=secure_kafka.bootstrap_servers) as down:
+        with pytest.raises(Unavailable, match=guarded.bootstrap_servers) as down:
             call()
         assert down.value.outcome is Outcome.RETRY
-    secure_kafka.start()
+    guarded.start()
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -307,4 +266,4 @@ def test_a_broker_that_is_down_and_back(secure_kafka: SecureKafka) -> None:
         except Unavailable:
             assert time.monotonic() < deadline
     assert plan.offsets == 5
-    assert plan.positions["secret"].id == at.positions["secret"].id
+    assert plan.positions[topic].id == at.positions[topic].id

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import _acl, _resource
+from tests.stream.kafka.guarded import GuardedKafka
+
+from frazil.stream.kafka import fetch
+from frazil.stream.kafka.native import native_usable
+
+
+@pytest.fixture(params=["native", "python"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How librdkafka is reached. Where the native way can be built it has to be there."""
+    if request.param == "native":
+        if shutil.which("cc") is None or not sys.platform.startswith("linux"):
+            pytest.skip("no C compiler, or not Linux, so no native reader")
+        assert native_usable()
+    monkeypatch.setattr(fetch, "native_usable", lambda: request.param == "native")
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[GuardedKafka]:
+    """Eve may read the topic `open`, not `secret`, and has no right on any group."""
+    with GuardedKafka() as broker:
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
+        )
+        for name in ("open", "secret"):
+            broker.create_topic(name)
+            producer.produce(name, name.encode())
+        assert producer.flush(30) == 0
+        may_read = _acl.AclBinding(
+            _resource.ResourceType.TOPIC,
+            "open",
+            _resource.ResourcePatternType.LITERAL,
+            "User:eve",
+            "*",
+            _acl.AclOperation.READ,
+            _acl.AclPermissionType.ALLOW,
+        )
+        (made,) = broker.admin.create_acls([may_read]).values()
+        made.result(30)
+        yield broker
