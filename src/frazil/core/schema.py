@@ -116,6 +116,17 @@ class Schema:
         )
 
 
+@dataclass(frozen=True)
+class SchemaChange:
+    """Something that a schema would need to hold a value: a new column, or a wider type of one."""
+
+    #: Names from the top: `("address", "zip")`; elements of lists are `element`, of maps `key` and `value`.
+    path: tuple[str, ...]
+    type: Type
+    #: Whether the column is there and gets a wider type.
+    widens: bool = False
+
+
 def parse_type(text: str) -> Type:
     """A type as people write it: `long`, `decimal(10, 2)`, `list<string>`, `struct<a: int, b: string>`.
 

@@ -67,6 +67,9 @@ class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     watermark: int | None = None
     #: Hash of the configuration that wrote this.
     config: str = ""
+    #: Of a stateful query: its id and the last batch that landed.
+    query: str | None = None
+    batch: int | None = None
 
     def encode(self) -> str:
         """Compact JSON."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from frazil.core.partitioning import PartitionField
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, ListType, Schema, StructType, Type
 from frazil.lake.files import FileOptions
 
 
@@ -48,9 +48,155 @@ class KafkaSource:
 
 
 @dataclass(frozen=True)
+class FileSource:
+    """Files that arrive in a folder or bucket; each is read once, by name and version."""
+
+    #: The folder: an absolute path, `file:///…` or `s3://bucket/prefix`, without a slash at the end.
+    location: str
+    #: Which files below it, as a glob over the path behind the location; `**` crosses folders.
+    pattern: str = "**"
+    #: Of the store, named as Iceberg names them (`s3.endpoint`, `s3.access-key-id`, …); values may be secrets.
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: A file that was taken and has another version now is read again as a whole, left out, or stops all.
+    overwritten: Literal["read", "skip", "stop"] = "read"
+    start: Start = field(default_factory=Start)
+
+
+@dataclass(frozen=True)
+class SensorSource:
+    """Made-up readings, the same ones whenever they are read again."""
+
+    sensors: int = 5
+    #: Readings a second, of all sensors together.
+    rate: float = 10.0
+    #: How many there are in all; None: no end.
+    records: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """What is appended to an Iceberg table of the same catalog."""
+
+    namespace: tuple[str, ...]
+    name: str
+    #: Earliest: what is in the table when the pipeline begins comes first.
+    start: Start = field(default_factory=Start)
+
+
+Source: TypeAlias = KafkaSource | FileSource | SensorSource | TableSource
+Timestamps: TypeAlias = Literal["iso", "s", "ms", "us"]
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A schema registry with Confluent's API."""
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class JsonFormat:
     #: How times are written: ISO 8601 text, or a number of seconds, milliseconds or microseconds since 1970.
-    timestamps: Literal["iso", "s", "ms", "us"] = "iso"
+    timestamps: Timestamps = "iso"
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """A record is one line; of a file, the first one may be a header, which then names the columns."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    header: bool = False
+    #: What stands for no value; an unquoted empty field always does.
+    null: str = ""
+    timestamps: Timestamps = "iso"
+
+
+@dataclass(frozen=True)
+class AvroFormat:
+    #: Records begin with the id of their schema in this registry; None: all have the one below.
+    registry: Registry | None = None
+    #: The writer's schema as JSON text, where there is no registry.
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class ProtobufFormat:
+    registry: Registry | None = None
+    #: A serialized FileDescriptorSet, where there is no registry.
+    descriptors: bytes | None = field(default=None, repr=False)
+    #: Full name of the message, where there is no registry.
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class RawFormat:
+    """The value as it is, in the schema's one column (binary, or string for UTF-8)."""
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """Of files, and of a table's data: rows that have columns already."""
+
+
+Format: TypeAlias = JsonFormat | CsvFormat | AvroFormat | ProtobufFormat | RawFormat | ParquetFormat
+
+
+@dataclass(frozen=True)
+class MetadataColumns:
+    """What a record has besides its value, under the names of columns; None: not wanted.
+
+    Of a Kafka record all of it; of a file's, `topic` is the path, `offset` the line and `timestamp` the time
+    of the file.
+    """
+
+    topic: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+    timestamp: str | None = None
+    key: str | None = None
+    headers: str | None = None
+
+    def fields(self) -> tuple[Field, ...]:
+        """The columns that are wanted, in this order."""
+        kinds: tuple[Type, ...] = ("string", "int", "long", "timestamptz", "binary", _HEADERS)
+        names = (self.topic, self.partition, self.offset, self.timestamp, self.key, self.headers)
+        return tuple(Field(name, kind) for name, kind in zip(names, kinds, strict=True) if name is not None)
+
+
+#: A header may stand twice, so it is no map.
+_HEADERS = ListType(StructType((Field("key", "string"), Field("value", "binary"))))
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Where bad records go."""
+
+    namespace: tuple[str, ...]
+    name: str
+    #: The pipeline stops when more than this share of a round is bad; None: never.
+    stop_above: float | None = None
+
+
+#: What happens to something that the table does not know.
+#: `evolve`: the table changes; `freeze`: the pipeline stops; `discard_row`: the record becomes a dead letter;
+#: `discard_value`: the value is left out.
+ContractWord: TypeAlias = Literal["evolve", "freeze", "discard_row", "discard_value"]
+
+
+@dataclass(frozen=True)
+class Contract:
+    """How the table follows the records."""
+
+    #: A table that is not there yet.
+    tables: ContractWord = "evolve"
+    #: A field that no column has.
+    columns: ContractWord = "discard_value"
+    #: A value that does not fit its column.
+    types: ContractWord = "discard_row"
 
 
 @dataclass(frozen=True)
@@ -71,6 +217,27 @@ class TableConfig:
     properties: Mapping[str, str] = field(default_factory=dict)
     files: FileOptions = field(default_factory=FileOptions)
     format_version: int = 2
+    #: `name` is a template such as `{kind}` or `{topic}_raw`: one table for each value of a column or topic.
+    routed: bool = False
+
+
+@dataclass(frozen=True)
+class DatasetConfig:
+    """A generic table that gets one file for each round."""
+
+    namespace: tuple[str, ...]
+    name: str
+    format: Literal["json", "jsonl", "csv", "parquet"] = "json"
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """What the loop does for its tables between rounds."""
+
+    #: Small files are merged after so many commits; None: never.
+    merge_every: int | None = 100
+    #: Snapshots older than this many seconds expire, but for what a stamp needs; None: never.
+    keep_snapshots: float | None = 5 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -80,16 +247,25 @@ class Limits:
     records_per_round: int = 4_000_000
     #: A task gets at least this many, so that small rounds make few files.
     records_per_task: int = 100_000
+    #: Of files.
+    bytes_per_round: int = 4 * 1024**3
 
 
 @dataclass(frozen=True)
 class PipelineConfig:
     name: str
-    source: KafkaSource
-    format: JsonFormat
-    #: The columns of a decoded record.
+    source: Source
+    format: Format
+    #: The columns of a decoded record; those of `metadata` come behind them.
     schema: Schema
+    #: Where rows go: an Iceberg table, or a dataset instead.
     table: TableConfig
+    dataset: DatasetConfig | None = None
+    metadata: MetadataColumns = field(default_factory=MetadataColumns)
+    #: None: the pipeline stops at the first bad record.
+    dead_letters: DeadLetters | None = None
+    contract: Contract = field(default_factory=Contract)
+    maintenance: Maintenance = field(default_factory=Maintenance)
     #: Seconds between commits.
     freshness: float = 30.0
     event_time: str | None = None
@@ -97,6 +273,11 @@ class PipelineConfig:
     limits: Limits = field(default_factory=Limits)
     #: Of everything that decides which rows land, secrets left out.
     hash: str = ""
+
+    @property
+    def source_schema(self) -> Schema:
+        """What a transform sees, and what is written without one."""
+        return Schema((*self.schema.fields, *self.metadata.fields()))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.schema import MapType, Schema, StructType, Type, show_type
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode.reference import ReferenceReader, fields_of
-from frazil.stream.decode.undecodable import Undecodable
+from frazil.stream.decode.decoded import Undecodable
 
 __all__ = ["JsonDecoder", "Undecodable"]
 

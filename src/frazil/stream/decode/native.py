@@ -11,7 +11,7 @@ from frazil.stream import _json
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode import assemble
 from frazil.stream.decode.reference import UNIT_SCALE, ReferenceReader, fields_of
-from frazil.stream.decode.undecodable import Undecodable
+from frazil.stream.decode.decoded import Undecodable
 
 #: In the order of `kind_t` in json_column.h.
 _KINDS = {

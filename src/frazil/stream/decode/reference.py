@@ -14,7 +14,7 @@ import pyarrow as pa
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type, arrow_type, show_type
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode import assemble, text
-from frazil.stream.decode.undecodable import Undecodable
+from frazil.stream.decode.decoded import Undecodable
 
 #: Objects and arrays that may be open at once, the record itself among them.
 MAX_DEPTH = 64
