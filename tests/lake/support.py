@@ -52,7 +52,12 @@ def commit(writer: PipelineWriter, ids: list[int], ticket: RoundTicket | None = 
     files = [write_file(writer.table, ticket.prefix, ids)] if ids else []
     seen = writer.stamp.positions["orders"].next[0]
     return writer.commit(
-        ticket, files, positions=at(seen + len(ids)), read=len(ids), written=len(ids), watermark=None
+        ticket,
+        {str(writer.table): files},
+        positions=at(seen + len(ids)),
+        read=len(ids),
+        written=len(ids),
+        watermark=None,
     )
 
 

@@ -49,7 +49,7 @@ def test_partitions_and_metrics(lake: Lake, client: Client) -> None:
     )
     partition = {field.field_id: value for field, value in zip(table.spec.fields, values, strict=True)}
     file = DataFile(plain.path, plain.size, 3, table.spec.id, partition, metrics, (4, 99))
-    writer.commit(ticket, [file], positions=at(3), read=3, written=3, watermark=None)
+    writer.commit(ticket, {str(table): [file]}, positions=at(3), read=3, written=3, watermark=None)
 
     catalog = load_catalog("reader", type="rest", uri=f"{client.uri}/catalog")
     (row,) = catalog.load_table("lake.partitioned").inspect.files().to_pylist()

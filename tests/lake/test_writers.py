@@ -66,7 +66,7 @@ def test_a_watermark_does_not_go_back(table: LakeTable) -> None:
     writer = claim(table)
     seen = []
     for watermark in (None, 5, 3, None, 9):
-        stamp = writer.commit(writer.begin(), [], positions=at(0), read=0, written=0, watermark=watermark)
+        stamp = writer.commit(writer.begin(), {}, positions=at(0), read=0, written=0, watermark=watermark)
         seen.append(stamp.watermark)
     assert seen == [None, 5, 5, 5, 9]
 
@@ -236,7 +236,7 @@ class TestChangedFromOutside:
         file = write_file(writer.table, ticket.prefix, [1])
         types = table.lake.iceberg.types.Types
         table.java.updateSchema().addColumn("note", types.StringType.get()).commit()
-        writer.commit(ticket, [file], positions=at(1), read=1, written=1, watermark=None)
+        writer.commit(ticket, {str(table): [file]}, positions=at(1), read=1, written=1, watermark=None)
         assert [field.name for field in writer.begin().schema] == ["id", "word", "note"]
         commit(writer, [2])
         reader.check(P, [1, 2])
@@ -249,7 +249,7 @@ class TestChangedFromOutside:
         change = table.java.updateSchema().allowIncompatibleChanges()
         change.addRequiredColumn("note", types.StringType.get()).requireColumn("word").commit()
         with pytest.raises(Unsupported, match=r"required columns during the round.*: word, note"):
-            writer.commit(ticket, [file], positions=at(1), read=1, written=1, watermark=None)
+            writer.commit(ticket, {str(table): [file]}, positions=at(1), read=1, written=1, watermark=None)
         reader.check(P, [])
 
     def test_another_partition_spec(self, table: LakeTable, reader: Reader) -> None:
@@ -258,7 +258,7 @@ class TestChangedFromOutside:
         ticket = writer.begin()
         file = write_file(writer.table, ticket.prefix, [1])
         table.java.updateSpec().addField("word").commit()
-        writer.commit(ticket, [file], positions=at(1), read=1, written=1, watermark=None)
+        writer.commit(ticket, {str(table): [file]}, positions=at(1), read=1, written=1, watermark=None)
         writer.begin()
         assert [field.source for field in writer.table.spec.fields] == ["word"]
         reader.check(P, [1])

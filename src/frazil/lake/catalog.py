@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from frazil.client import Client
-from frazil.core.errors import AlreadyExists
+from frazil.core.errors import AlreadyExists, Unsupported
 from frazil.core.names import show
 from frazil.core.partitioning import PartitionField, bind
 from frazil.core.schema import Schema
@@ -29,6 +29,7 @@ _SETTINGS = {
     "rest.client.connection-timeout-ms": "10000",
     "rest.client.socket-timeout-ms": "60000",
 }
+_TRANSACTIONS = "POST /v1/{prefix}/transactions/commit"
 #: For metadata on the local disk: no checksum files, each of which would cost a process (chmod) more.
 _LOCAL_FILES = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
@@ -59,6 +60,7 @@ class Lake:
             self.json = iceberg.util.JsonUtil.mapper()
             self.schemas, self.specs = iceberg.SchemaParser, iceberg.PartitionSpecParser
             self.files = iceberg.ContentFileParser
+            self._lists = jvm.java.util.ArrayList
             properties = jvm.java.util.HashMap()
             for key, value in wanted.items():
                 properties.put(key, value)
@@ -96,6 +98,25 @@ class Lake:
             for key, value in {**(properties or {}), "format-version": str(format_version)}.items():
                 builder = builder.withProperty(key, value)
             return LakeTable(self, namespace, name, builder.create())
+
+    def require_transactions(self) -> None:
+        """Unsupported, if the catalog cannot commit to several tables at once."""
+        offered = self.client.catalog.config().endpoints
+        # A catalog that lists none is taken to have what the first version of the REST protocol had.
+        if offered and _TRANSACTIONS not in offered:
+            raise Unsupported(
+                f"the catalog at {self.client.uri} cannot commit to several tables at once (it does not "
+                f"offer `{_TRANSACTIONS}`): let the pipeline write one table only, without dead letters and "
+                "routes, or use a catalog that can"
+            )
+
+    def commit_together(self, changes: Sequence[tuple[LakeTable, Any, Any]]) -> None:
+        """One request: each table from its first metadata to its second, all or none."""
+        commits = self._lists()
+        for table, start, updated in changes:
+            name = self._identifier(table.namespace, table.name)
+            commits.add(self.iceberg.catalog.TableCommit.create(name, start, updated))
+        self._catalog.commitTransaction(commits)
 
     def close(self) -> None:
         """Close the JVM's connections."""

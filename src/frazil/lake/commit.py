@@ -20,35 +20,19 @@ from frazil.lake.table import LakeTable
 _MERGE_EVERY = 20
 
 
-@dataclass
-class Attempt:
-    """A commit whose manifests are written and which nobody sees yet."""
+@dataclass(frozen=True)
+class Staged:
+    """A table's part of a commit: manifests that are written and that nobody sees yet."""
 
     table: LakeTable
     #: Main's snapshot that it is built on, and asserts.
     base: int | None
     snapshot_id: int
-    stamp: Stamp
     start: Any = field(repr=False)
     updated: Any = field(repr=False)
-    #: A request of it went without an answer, so it may land at any time while main is its base.
-    doubtful: bool = False
-
-    def send(self) -> None:
-        """Ask the catalog for it, once. CommitFailed: refused; CommitStateUnknown: it may have landed.
-
-        Not by Iceberg's `commitTransaction`, which on a conflict tries again on whatever main is then.
-        """
-        try:
-            with java_errors(f"committing to the table {self.table}"):
-                self.table.operations.commit(self.start, self.updated)
-        except FrazilError as error:
-            raise as_commit(error) from None
 
     def clean(self) -> None:
-        """Remove its manifests, if it cannot land any more. Data files stay: the next attempt takes them."""
-        if self.doubtful:
-            return
+        """Remove its manifests."""
         with suppress(FrazilError), java_errors("removing the manifests of a refused commit"):
             io = self.table.operations.io()
             snapshot = self.updated.snapshot(self.snapshot_id)
@@ -58,8 +42,59 @@ class Attempt:
             io.deleteFile(snapshot.manifestListLocation())
 
 
-def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[DataFile]) -> Attempt:
-    """Write the manifests of a commit. `transaction` is the table's last: its base is what was checked."""
+@dataclass
+class Attempt:
+    """A commit that is ready to be sent: all of its parts land, or none."""
+
+    stamp: Stamp
+    parts: tuple[Staged, ...]
+    #: A request of it went without an answer, so it may land at any time while it is `possible`.
+    doubtful: bool = False
+
+    @property
+    def tables(self) -> list[LakeTable]:
+        return [part.table for part in self.parts]
+
+    @property
+    def possible(self) -> bool:
+        """Whether main of every table is still what it asserts, as the tables were last loaded."""
+        return all(part.table.head == part.base for part in self.parts)
+
+    def send(self) -> None:
+        """Ask the catalog for it, once. CommitFailed: refused; CommitStateUnknown: it may have landed.
+
+        Not by the `commitTransaction` of Iceberg's transactions, which on a conflict tries again on whatever
+        main is then.
+        """
+        names = ", ".join(str(table) for table in self.tables)
+        try:
+            with java_errors(f"committing to the table{'s' * (len(self.parts) > 1)} {names}"):
+                self._send()
+        except FrazilError as error:
+            raise as_commit(error) from None
+        for part in self.parts:
+            part.table.reread(part.updated if len(self.parts) > 1 else None)
+
+    def _send(self) -> None:
+        if len(self.parts) == 1:
+            (part,) = self.parts
+            part.table.operations.commit(part.start, part.updated)
+        else:
+            lake = self.parts[0].table.lake
+            lake.commit_together([(part.table, part.start, part.updated) for part in self.parts])
+
+    def clean(self) -> None:
+        """Remove its manifests, if it cannot land any more. Data files stay: the next attempt takes them."""
+        if not self.doubtful:
+            for part in self.parts:
+                part.clean()
+
+
+def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[DataFile], home: bool) -> Staged:
+    """Write the manifests of a commit. `transaction` is the table's last: its base is what was checked.
+
+    Only the home table gets tag and property: what it says is what counts.
+    """
     with java_errors(f"preparing a commit to the table {table}"):
         merging = files and int(stamp.token, 16) % _MERGE_EVERY == 0
         append = transaction.newAppend() if merging else transaction.newFastAppend()
@@ -68,11 +103,12 @@ def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[Data
         append.set(stamp_key(stamp.pipeline), stamp.encode())
         append.commit()
         snapshot_id = int(transaction.currentMetadata().currentSnapshot().snapshotId())
-        _move_tag(table, transaction, stamp.pipeline, snapshot_id)
-        mirror = Mirror(snapshot_id, stamp).encode()
-        transaction.updateProperties().set(stamp_key(stamp.pipeline), mirror).commit()
-        return Attempt(
-            table, table.head, snapshot_id, stamp, transaction.startMetadata(), transaction.currentMetadata()
+        if home:
+            _move_tag(table, transaction, stamp.pipeline, snapshot_id)
+            mirror = Mirror(snapshot_id, stamp).encode()
+            transaction.updateProperties().set(stamp_key(stamp.pipeline), mirror).commit()
+        return Staged(
+            table, table.head, snapshot_id, transaction.startMetadata(), transaction.currentMetadata()
         )
 
 

@@ -1,13 +1,13 @@
-"""Bring one commit into a table, through conflicts and lost answers, so that it lands once or not at all."""
+"""Bring one commit into its tables, through conflicts and lost answers: it lands once or not at all."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, HistoryChanged, Outcome
 from frazil.core.failpoints import reach
@@ -57,21 +57,25 @@ class Wanted:
     """What shall be committed."""
 
     stamp: Stamp
-    files: Sequence[DataFile] = ()
+    #: By table; only those that the delivery has.
+    files: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
 
 
 @dataclass
 class Delivery:
     """One commit on its way, known by its token in whatever attempt it lands."""
 
+    #: The home table, whose stamp tells whether it landed.
     table: LakeTable
     pipeline: str
     token: str
-    #: Checks the table as it was just loaded and says what to commit on it.
+    #: Checks the tables as they were just loaded and says what to commit.
     prepare: Callable[[], Wanted]
     patience: Patience
     #: `claim` or `commit`: for the crash tests.
     step: str
+    #: Other tables that get files.
+    companions: Sequence[LakeTable] = ()
     #: Not known to have landed nor to be out of the world: its files must stay.
     unsettled: bool = False
 
@@ -81,19 +85,35 @@ class Delivery:
         for conflict in range(self.patience.conflicts):
             if conflict > 1:
                 self.patience.pause(conflict, longest=1.0)
-            transaction = self.patience.until_answered(self.table.transaction)
-            wanted = self.prepare()
-            attempt = stage(self.table, transaction, wanted.stamp, wanted.files)
-            landed = self._send(attempt)
+            opened = [(table, self.patience.until_answered(table.transaction)) for table in self._home_last()]
+            found = landed(self.table, self.pipeline, self.token) if doubt else None
+            if found is not None:
+                self.unsettled = False
+                return found
+            attempt = self._staged(opened, self.prepare())
+            done = self._send(attempt)
             doubt = doubt or attempt.doubtful
-            self.unsettled = landed is None and doubt
-            if landed is not None:
-                return landed
+            self.unsettled = done is None and doubt
+            if done is not None:
+                return done
             attempt.clean()
+        names = " or ".join(str(table) for table in (self.table, *self.companions))
         raise CommitFailed(
-            f"the table {self.table} was changed by others at each of {self.patience.conflicts} tries to "
+            f"the table {names} was changed by others at each of {self.patience.conflicts} tries to "
             "commit; nothing was written. Try again, or make the other writers commit less often"
         )
+
+    def _home_last(self) -> list[LakeTable]:
+        """The order to load in: if a companion has moved because our commit landed, the home table, which is
+        asked after it, tells."""
+        return [*self.companions, self.table]
+
+    def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt:
+        parts = []
+        for table, transaction in opened:
+            files = wanted.files.get(str(table), ())
+            parts.append(stage(table, transaction, wanted.stamp, files, home=table is self.table))
+        return Attempt(wanted.stamp, tuple(parts))
 
     def _send(self, attempt: Attempt) -> Stamp | None:
         """The stamp that landed, None if the attempt never will."""
@@ -104,29 +124,29 @@ class Delivery:
             try:
                 attempt.send()
                 reach(f"{self.step}.after")
-                self.table.reread()
                 return attempt.stamp
             except CommitFailed:
                 found = self._found_later()
                 # Refused, and nobody moved main: the HTTP client tried twice, and the first try may be what
                 # stood in the way and may land yet.
-                attempt.doubtful = attempt.doubtful or self.table.head == attempt.base
+                attempt.doubtful = attempt.doubtful or attempt.possible
                 return found
             except CommitStateUnknown as error:
                 attempt.doubtful = True
                 self.patience.waiting(f"no answer to a commit, looking whether it landed: {error.message}")
-            landed = self._found_later()
-            if landed is not None or self.table.head != attempt.base:
-                return landed
+            found = self._found_later()
+            if found is not None or not attempt.possible:
+                return found
             if self.patience.stop.is_set():
                 raise self._given_up()
-            # On the same base: should the lost request arrive after all, one of the two is refused.
+            # On the same bases: should the lost request arrive after all, one of the two is refused.
             self.patience.pause(number)
             number += 1
 
     def _found_later(self) -> Stamp | None:
         try:
-            self.patience.until_answered(self.table.refresh)
+            for table in self._home_last():
+                self.patience.until_answered(table.refresh)
         except FrazilError as error:
             if error.outcome is Outcome.FATAL:
                 raise

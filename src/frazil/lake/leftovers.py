@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import SnapshotView, ancestry, known_stamps
 from frazil.lake.java import java_errors
-from frazil.lake.storage import FileStorage
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter
 
@@ -48,18 +48,25 @@ class _Named:
     token: str
 
 
-def remove_leftovers(writer: PipelineWriter, storage: FileStorage | None = None) -> Swept:
+def remove_leftovers(writer: PipelineWriter, table: LakeTable | None = None) -> Swept:
     """Remove what older epochs of the writer's pipeline wrote and never committed. Call it after the claim.
 
-    Such a writer may still run, but since the claim none of its commits can land.
+    In all its tables, or in one that joined later. Such a writer may still run, but since the claim none of
+    its commits can land.
     """
-    table, own = writer.table, writer.stamp
-    storage = storage or table.storage()
-    root = f"{table.data_location}/{own.pipeline}/"
-    older = [found for found in _named(root, storage.list(root)) if found.epoch < own.epoch]
+    swept = [_sweep(writer, each) for each in ([table] if table else writer.tables.values())]
+    removed, unproven = [one.removed for one in swept], [one.unproven for one in swept]
+    return Swept(tuple(chain(*removed)), tuple(chain(*unproven)))
+
+
+def _sweep(writer: PipelineWriter, table: LakeTable) -> Swept:
+    # What the table knew before the claim is not enough: a commit may have landed until then.
+    writer.patience.until_answered(table.refresh)
+    storage, root = table.storage(), f"{writer.folder(table)}/"
+    older = [found for found in _named(root, storage.list(root)) if found.epoch < writer.stamp.epoch]
     if not older:
         return Swept()
-    search = _Search(table, own.pipeline)
+    search = _Search(table, writer)
     committed = {stamp.token[:_TOKEN] for stamp in search.stamps.values()}
     extras = search.extras([file for file in older if file.token in committed])
     strangers = [file for file in older if file.token not in committed]
@@ -88,9 +95,12 @@ def _named(root: str, paths: Iterable[str]) -> list[_Named]:
 class _Search:
     """What the table's snapshots refer to."""
 
-    def __init__(self, table: LakeTable, pipeline: str) -> None:
+    def __init__(self, table: LakeTable, writer: PipelineWriter) -> None:
         self._table = table
-        self._pipeline = pipeline
+        self._pipeline = pipeline = writer.stamp.pipeline
+        #: Elsewhere pipelines of this name with another home, and other epochs, may have left stamps.
+        self._home = str(table) == str(writer.table)
+        self._mark = f"/{writer.folder(table).rpartition('/')[2]}/"
         self._snapshots = {view.id: view for view in table.snapshots()}
         self._names: dict[str, set[str]] = {}
         self.stamps = known_stamps(table, pipeline)
@@ -122,7 +132,8 @@ class _Search:
         below = False
         for view in ancestry(self._table):
             stamp = self._stamp(view)
-            below = below or (stamp is not None and (stamp.epoch, stamp.round) < first)
+            earlier = self._home and stamp is not None and (stamp.epoch, stamp.round) < first
+            below = below or earlier
             known = view.parent_id is None or view.parent_id in self._snapshots
             if below or (stamp is not None and known and view.id != self._table.head):
                 innocent.add(view.id)
@@ -165,7 +176,7 @@ class _Search:
         return found
 
     def _read(self, manifest: object, io: object) -> set[str]:
-        lake, mark = self._table.lake, f"/{self._pipeline}/"
+        lake, mark = self._table.lake, self._mark
         files = lake.iceberg.ManifestFiles.readPaths(manifest, io, self._table.metadata.specsById())
         copy = lake.iceberg.relocated.com.google.common.collect.ImmutableList.copyOf(files.iterator())
         paths: list[str] = msgspec.json.decode(lake.json.writeValueAsString(copy))

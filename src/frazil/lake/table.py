@@ -69,10 +69,13 @@ class LakeTable:
                 ) from None
             raise
 
-    def reread(self) -> None:
-        """Take over what the last commit answered."""
+    def reread(self, landed: Any = None) -> None:
+        """Take over what the last commit answered, or `landed`, which it asked for, if that was nothing.
+
+        The Java table knows of `landed` only after the next `refresh` or `transaction`.
+        """
         with java_errors(f"reading the table {self}"):
-            self._read(self.operations.current())
+            self._read(self.operations.current() if landed is None else landed)
 
     def _read(self, metadata: Any) -> None:
         location = metadata.metadataFileLocation()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from frazil.core.errors import HistoryChanged, Superseded, Unsupported
+from frazil.core.errors import HistoryChanged, InvalidInput, Superseded, Unsupported
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp, check_pipeline_name
 from frazil.lake.authority import find_stamp, highest_epoch, mirrored
@@ -25,20 +25,34 @@ class RoundTicket:
     epoch: int
     round: int
     token: str
-    #: What the names of its files begin with, scheme and directory included; `-{task}-…` comes behind.
-    prefix: str
-    #: The columns that its files are written for.
-    schema: Schema
+    #: The home table.
+    home: str
+    #: What the names of its files begin with, by table: place and directory; `-{task}-…` comes behind.
+    prefixes: Mapping[str, str]
+    #: The columns that its files are written for, by table.
+    schemas: Mapping[str, Schema]
+
+    @property
+    def prefix(self) -> str:
+        """That of the home table."""
+        return self.prefixes[self.home]
+
+    @property
+    def schema(self) -> Schema:
+        """That of the home table."""
+        return self.schemas[self.home]
 
 
 class PipelineWriter:
-    """One epoch of one pipeline on one table. For one thread at a time.
+    """One epoch of one pipeline on its home table and on those that joined. For one thread at a time.
 
-    A process that dies at any moment loses nothing: the next claim finds in the table what landed.
+    A process that dies at any moment loses nothing: the next claim finds in the home table what landed.
     """
 
     def __init__(self, table: LakeTable, stamp: Stamp, patience: Patience) -> None:
+        #: The home table: part of every commit, its stamp is the authority.
         self.table = table
+        self._companions: dict[str, LakeTable] = {}
         #: The newest one: where the next round goes on.
         self.stamp = stamp
         self.patience = patience
@@ -115,27 +129,65 @@ class PipelineWriter:
         assert mirror is not None, "each commit leaves its mirror"
         return mirror.snapshot_id
 
+    @property
+    def tables(self) -> Mapping[str, LakeTable]:
+        """All that a round may write, by name, the home table first."""
+        return {str(self.table): self.table, **self._companions}
+
+    def join(self, table: LakeTable) -> None:
+        """Let rounds that begin from now on write `table` too, in the same commit as the home table.
+
+        Unsupported: the catalog cannot do that.
+        """
+        if table.lake is not self.table.lake:
+            raise InvalidInput(f"{table} and {self.table} must be loaded through the same Lake to join")
+        if str(table) in self.tables:
+            return
+        self.table.lake.require_transactions()
+        self._check_companion(table)
+        self._companions[str(table)] = table
+
+    def folder(self, table: LakeTable) -> str:
+        """Where its files in `table` lie.
+
+        In other tables the name also says which home table it is: only that one can tell what landed, and a
+        pipeline of the same name may have another.
+        """
+        own = "" if str(table) == str(self.table) else f".{self.table.uuid[:8]}"
+        return f"{table.data_location}/{self.stamp.pipeline}{own}"
+
     def begin(self) -> RoundTicket:
-        """Start a round on the table as it is now. Superseded: another writer took over."""
-        self.patience.until_answered(self.table.refresh)
+        """Start a round on the tables as they are now. Superseded: another writer took over."""
+        for table in self.tables.values():
+            self.patience.until_answered(table.refresh)
         self._check()
         epoch, number, token = self.stamp.epoch, self.stamp.round + 1, _token()
-        directory = f"{self.table.data_location}/{self.stamp.pipeline}/{epoch:06d}"
-        return RoundTicket(epoch, number, token, f"{directory}/{number:08d}-{token[:8]}", self.table.schema)
+        name = f"{epoch:06d}/{number:08d}-{token[:8]}"
+        return RoundTicket(
+            epoch,
+            number,
+            token,
+            str(self.table),
+            {key: f"{self.folder(table)}/{name}" for key, table in self.tables.items()},
+            {key: table.schema for key, table in self.tables.items()},
+        )
 
     def commit(
         self,
         ticket: RoundTicket,
-        files: Sequence[DataFile],
+        files: Mapping[str, Sequence[DataFile]],
         *,
         positions: Mapping[str, Position],
         read: int,
         written: int,
         watermark: int | None,
+        query: str | None = None,
+        batch: int | None = None,
     ) -> Stamp:
-        """Make the files of a round part of the table; `read` and `written` count this round only.
+        """Make the files of a round, by table, part of their tables: of all or of none.
 
-        Superseded: another writer took over. HistoryChanged: the table was rolled back, replaced, made again.
+        `read` and `written` count this round only. Superseded: another writer took over. HistoryChanged: a
+        table was rolled back, replaced, made again.
         """
         last = self.stamp
         stamp = replace(
@@ -146,14 +198,22 @@ class PipelineWriter:
             read=last.read + read,
             written=last.written + written,
             watermark=last.watermark if watermark is None else max(watermark, last.watermark or watermark),
+            query=last.query if query is None else query,
+            batch=last.batch if batch is None else batch,
         )
+        companions = self._written(ticket, files)
 
         def prepare() -> Wanted:
             self._check()
-            self._check_files(ticket, files)
+            for table in (self.table, *companions):
+                _check_files(table, ticket, files.get(str(table), ()))
+            for table in companions:
+                self._check_companion(table)
             return Wanted(stamp, files)
 
-        delivery = Delivery(self.table, stamp.pipeline, ticket.token, prepare, self.patience, "commit")
+        delivery = Delivery(
+            self.table, stamp.pipeline, ticket.token, prepare, self.patience, "commit", companions
+        )
         try:
             self.stamp = delivery.run()
         finally:
@@ -168,8 +228,28 @@ class PipelineWriter:
         """
         if ticket.token in self._unsettled or ticket.token == self.stamp.token:
             return
-        storage = self.table.storage()
-        storage.delete(list(storage.list(ticket.prefix)))
+        for name, prefix in ticket.prefixes.items():
+            storage = self.tables[name].storage()
+            storage.delete(list(storage.list(prefix)))
+
+    def _written(self, ticket: RoundTicket, files: Mapping[str, Sequence[DataFile]]) -> list[LakeTable]:
+        """The companions that get files."""
+        names = [name for name, given in files.items() if given]
+        strange = sorted(set(names) - set(ticket.prefixes))
+        if strange:
+            raise InvalidInput(
+                f"files for {', '.join(strange)}, which the round did not begin with; it began with "
+                f"{', '.join(ticket.prefixes)}. Join tables before `begin`"
+            )
+        return [self._companions[name] for name in names if name != ticket.home]
+
+    def _check_companion(self, table: LakeTable) -> None:
+        """What it says about the pipeline must not be taken for what a home table says."""
+        if mirrored(table, self.stamp.pipeline) is not None:
+            raise Unsupported(
+                f"the table {table} is the home table of another pipeline '{self.stamp.pipeline}', so this "
+                f"one, with the home table {self.table}, cannot write it: give one of them another name"
+            )
 
     def _check(self) -> None:
         """Our own newest stamp must be the authority still."""
@@ -192,22 +272,22 @@ class PipelineWriter:
                 "back or replaced. Start the pipeline again to go on from there"
             )
 
-    def _check_files(self, ticket: RoundTicket, files: Sequence[DataFile]) -> None:
-        """Files were written for the table as it was when the round began."""
-        table = self.table
-        given = {field.id for field in ticket.schema if field.required}
-        missing = [field.name for field in table.schema if field.required and field.id not in given]
-        if missing:
-            raise Unsupported(
-                f"the table {table} got required columns during the round, for which its files may have no "
-                f"value: {', '.join(missing)}. Make them optional, or give these columns to the pipeline"
-            )
-        gone = {file.spec_id for file in files} - table.spec_ids()
-        if gone:
-            raise Unsupported(
-                f"the table {table} lost the partition spec {min(gone)} during the round, which its files "
-                "have; run the round again"
-            )
+
+def _check_files(table: LakeTable, ticket: RoundTicket, files: Sequence[DataFile]) -> None:
+    """Files were written for the table as it was when the round began."""
+    given = {field.id for field in ticket.schemas[str(table)] if field.required}
+    missing = [field.name for field in table.schema if field.required and field.id not in given]
+    if missing:
+        raise Unsupported(
+            f"the table {table} got required columns during the round, for which its files may have no "
+            f"value: {', '.join(missing)}. Make them optional, or give these columns to the pipeline"
+        )
+    gone = {file.spec_id for file in files} - table.spec_ids()
+    if gone:
+        raise Unsupported(
+            f"the table {table} lost the partition spec {min(gone)} during the round, which its files "
+            "have; run the round again"
+        )
 
 
 def _token() -> str:

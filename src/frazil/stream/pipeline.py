@@ -277,7 +277,7 @@ class PipelineLoop:
     ) -> None:
         stamp = writer.commit(
             ticket,
-            result.files,
+            {str(writer.table): result.files},
             positions=plan.positions,
             read=result.read,
             written=result.written,
