@@ -7,8 +7,10 @@ from typing_extensions import Buffer
 
 #: Data, where each string ends (int32, one more than strings), validity bitmap, number of nulls.
 Strings: TypeAlias = tuple[Memory, Memory, Memory | None, int]
-#: Topic, partition, number of records, values, offsets, timestamps, keys.
-Batch: TypeAlias = tuple[str, int, int, Strings, Memory, Memory, Strings | None]
+#: Number of headers, where those of each record end (int32), names, values; if none, not to be looked at.
+Headers: TypeAlias = tuple[int, Memory, Strings, Strings]
+#: Topic, partition, number of records, values, offsets, timestamps, keys, headers.
+Batch: TypeAlias = tuple[str, int, int, Strings, Memory, Memory, Strings | None, Headers | None]
 
 @final
 class Memory(Buffer):
@@ -18,7 +20,14 @@ class Client:
     """A simple consumer of librdkafka; used by one thread at a time."""
 
     def __new__(
-        cls, library: str, settings: Mapping[str, str], *, keys: bool, batch_records: int, batch_bytes: int
+        cls,
+        library: str,
+        settings: Mapping[str, str],
+        *,
+        keys: bool,
+        headers: bool,
+        batch_records: int,
+        batch_bytes: int,
     ) -> Client:
         """ImportError: the library cannot be used. ValueError: it does not take the settings."""
 

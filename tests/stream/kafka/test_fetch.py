@@ -15,7 +15,9 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from frazil.core.errors import InvalidConfig, SourceChanged, Unavailable
+from frazil.core.schema import arrow_type
 from frazil.devstack.kafka import Kafka
+from frazil.stream.config.model import MetadataColumns
 from frazil.stream.kafka.fetch import SliceReader, shared_reader
 from frazil.stream.kafka.native import NativeFetcher
 from frazil.stream.source import RawBatch, Slice
@@ -270,6 +272,60 @@ def test_nulls_empties_keys_headers(kafka: Kafka, topic: Topic, reader: Reader) 
     assert batch.values.to_pylist() == [None]
 
 
+def test_headers(kafka: Kafka, topic: Topic, reader: Reader) -> None:
+    name = topic()
+    producer = Producer(_quiet(kafka))
+    kinds: list[list[tuple[str, str | bytes | None]]] = [
+        [("trace", b"\x00\xff"), ("trace", b"again"), ("none", None), ("empty", b"")],
+        [],
+        [("größe", b"1")],
+        [("", b"")],
+    ]
+    sent = [kinds[i % len(kinds)] for i in range(3000)]
+    for value, headers in enumerate(sent):
+        producer.produce(name, b"%d" % value, None, 0, headers=headers)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    for options in ({}, {"batch_records": 7}, {"batch_bytes": 500}):
+        batches = list(reader(headers=True, **options).read([Slice(name, 0, 1, 3000)]))
+        found: list[list[tuple[str, str | bytes | None]]] = []
+        for batch in batches:
+            assert batch.headers is not None
+            batch.headers.validate(full=True)
+            assert batch.headers.type == arrow_type(MetadataColumns(headers="h").fields()[0].type)
+            found += [[(one["key"], one["value"]) for one in record] for record in batch.headers.to_pylist()]
+        assert found == sent[1:]
+        assert len(rows(batches)[name, 0]) == 2999
+    (batch,) = reader(headers=True).read([Slice(name, 0, 1, 2)])
+    assert batch.headers is not None
+    assert batch.headers.to_pylist() == [[]]
+    (batch,) = reader().read([Slice(name, 0, 1, 2)])
+    assert batch.headers is None
+
+
+def test_headers_count_for_the_size_of_batches(kafka: Kafka, topic: Topic, reader: Reader) -> None:
+    name = topic()
+    producer = Producer(_quiet(kafka))
+    for _ in range(20):
+        producer.produce(name, None, None, 0, headers={"h": b"x" * 1000})
+    assert producer.flush(30) == 0
+    batches = list(reader(headers=True, batch_bytes=2500).read([Slice(name, 0, 0, 20)]))
+    assert {len(batch) for batch in batches} == {2}
+
+
+def test_batches_know_their_slice(kafka: Kafka, topic: Topic, reader: Reader) -> None:
+    name = topic(2)
+    produce(kafka, name, numbered(100), 0)
+    produce(kafka, name, numbered(100), 1)
+    slices = [Slice(name, 0, 10, 20), Slice(name, 1, 5, 90), Slice(name, 0, 20, 33)]
+    found = {
+        (batch.partition, offset): batch.slice_start
+        for batch in reader(batch_records=4).read(slices)
+        for offset in batch.offsets.to_pylist()
+    }
+    assert found == {(s.partition, offset): s.start for s in slices for offset in range(s.start, s.end)}
+
+
 def test_large_records(kafka: Kafka, topic: Topic, reader: Reader) -> None:
     name = topic(max_message_bytes="30000000")
     values = [b"a" * 3_000_000, b"small", b"b" * 21_000_000, b"c"]
@@ -390,6 +446,7 @@ def test_readers_are_shared(kafka: Kafka, topic: Topic, way: str) -> None:
     one = shared_reader(settings)
     assert shared_reader(dict(settings)) is one
     assert shared_reader(settings, keys=True) is not one
+    assert shared_reader(settings, headers=True) is not one
     assert len(rows(one.read([Slice(name, 0, 0, 10)]))[name, 0]) == 10
     kept = one._fetcher
     assert len(rows(one.read([Slice(name, 0, 0, 10)]))[name, 0]) == 10

@@ -21,7 +21,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C com
 # Where it can be built it has to be there: the tests fail, they do not skip.
 needs_native = needs_compiler
 _NATIVE = Path(hatch_build.__file__).parent / hatch_build.PACKAGE / "native"
-_OPTIONS = {"keys": False, "batch_records": 10, "batch_bytes": 100}
+_OPTIONS = {"keys": False, "headers": False, "batch_records": 10, "batch_bytes": 100}
 
 
 def run(code: str, *arguments: str, **environment: str) -> str:
@@ -53,7 +53,7 @@ def test_arguments_are_checked() -> None:
             Client(librdkafka(), {}, **{**_OPTIONS, **wrong})  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         Client(librdkafka(), {"a": 1}, **_OPTIONS)  # type: ignore[arg-type, dict-item]
-    client = Client(librdkafka(), {}, keys=False, batch_records=10, batch_bytes=100)
+    client = Client(librdkafka(), {}, keys=False, headers=False, batch_records=10, batch_bytes=100)
     with pytest.raises(RuntimeError, match="nothing is assigned"):
         client.poll(0)
     for slices in ([("a", -1, 0, 5)], [("a", 0, -1, 5)]):
@@ -77,7 +77,7 @@ def test_a_child_of_the_process_leaves_it_alone() -> None:
         import os
         from frazil.stream._fetch import Client
         from frazil.stream.kafka.native import librdkafka
-        client = Client(librdkafka(), {}, keys=False, batch_records=1, batch_bytes=1)
+        client = Client(librdkafka(), {}, keys=False, headers=False, batch_records=1, batch_bytes=1)
         client.assign([("a", 0, 0, 5)])
         child = os.fork()
         if child == 0:
@@ -121,6 +121,7 @@ _READS = """
         reader = SliceReader(
             {"bootstrap.servers": servers},
             keys=number % 2 == 0,
+            headers=number % 3 == 0,
             batch_records=random.choice([1, 7, 8, 9, 1024, 1025, 65536]),
             batch_bytes=random.choice([1, 1000, 65536, 1 << 20]),
         )
@@ -132,6 +133,11 @@ _READS = """
                 assert batch.values.to_pylist() == [
                     None if o % 5 == 0 else b"%d" % o * (o % 400) for o in batch.offsets.to_pylist()
                 ]
+                if number % 3 == 0:
+                    batch.headers.validate(full=True)
+                    assert batch.headers.to_pylist() == [
+                        [{"key": "n", "value": b"%d" % o}] * (o % 4) for o in batch.offsets.to_pylist()
+                    ]
                 if number % 7 == 3:
                     read.close()
                     break
@@ -152,7 +158,8 @@ def fill(kafka: Kafka, name: str, count: int) -> str:
         value = None if offset % 5 == 0 else b"%d" % offset * (offset % 400)
         for partition in (0, 1):
             key = chance.choice([None, b"", b"k" * chance.randrange(2000)])
-            producer.produce(name, value, key, partition)
+            headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % offset)] * (offset % 4)
+            producer.produce(name, value, key, partition, headers=headers)
         producer.poll(0)
     assert producer.flush(30) == 0
     return name

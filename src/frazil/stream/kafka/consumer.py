@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, cast
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -18,9 +18,18 @@ from frazil.stream.source import RawBatch, Slice
 
 #: A slice that was read to its end: the topic and the partition.
 Ended = tuple[str, int]
+#: Of one record: names and values.
+Headers = list[tuple[str, bytes | None]]
+
+#: As a column of the table would be (`MetadataColumns.headers`).
+HEADERS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
 
 _log = logging.getLogger(__name__)
 _MESSAGES = 10_000
+#: What a header takes besides its bytes.
+_HEADER_BYTES = 8
 _SECONDS = 0.2
 _METADATA_SECONDS = 5.0
 
@@ -84,6 +93,14 @@ class Code(IntEnum):
 
 
 @dataclass(frozen=True)
+class Extras:
+    """What is wanted of a record besides its value."""
+
+    keys: bool = False
+    headers: bool = False
+
+
+@dataclass(frozen=True)
 class Fault:
     """An error as librdkafka reports it; `topic` is None when it is not about a partition."""
 
@@ -122,24 +139,27 @@ class _Part:
     """What was read of a slice and not handed out."""
 
     slice: Slice
+    extras: Extras
     size: int = 0
     values: list[bytes | None] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
-    keys: list[bytes | None] | None = None
+    keys: list[bytes | None] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
 
     def take(self) -> RawBatch:
-        keys = None if self.keys is None else pa.array(self.keys, pa.binary())
         batch = RawBatch(
             self.slice.topic,
             self.slice.partition,
             pa.array(self.values, pa.binary()),
             pa.array(self.offsets, pa.int64()),
             pa.array(self.timestamps, pa.int64()),
-            keys,
+            pa.array(self.keys, pa.binary()) if self.extras.keys else None,
+            pa.array(self.headers, HEADERS) if self.extras.headers else None,
+            slice_start=self.slice.start,
         )
         self.size, self.values, self.offsets, self.timestamps = 0, [], [], []
-        self.keys = None if self.keys is None else []
+        self.keys, self.headers = [], []
         return batch
 
 
@@ -147,9 +167,9 @@ class PythonFetcher:
     """Over `confluent_kafka`: works wherever it does, at the cost of an object for every record."""
 
     def __init__(
-        self, settings: Mapping[str, str], *, keys: bool, batch_records: int, batch_bytes: int
+        self, settings: Mapping[str, str], extras: Extras, *, batch_records: int, batch_bytes: int
     ) -> None:
-        self._keys = keys
+        self._extras = extras
         self._records = batch_records
         self._bytes = batch_bytes
         self._size = 0
@@ -161,7 +181,7 @@ class PythonFetcher:
             raise refused(error.args[0].str(), settings) from None
 
     def assign(self, slices: Sequence[Slice]) -> None:
-        self._parts = {(s.topic, s.partition): _Part(s, keys=[] if self._keys else None) for s in slices}
+        self._parts = {(s.topic, s.partition): _Part(s, self._extras) for s in slices}
         self._consumer.assign([TopicPartition(s.topic, s.partition, s.start) for s in slices])
 
     def poll(self, seconds: float) -> Sequence[Event]:
@@ -211,15 +231,18 @@ class PythonFetcher:
 
     def _append(self, part: _Part, message: Message, offset: int) -> None:
         value = message.value()
-        key = message.key() if self._keys else None
-        size = len(value or b"") + len(key or b"")
+        key = message.key() if self._extras.keys else None
+        headers = _headers(message) if self._extras.headers else []
+        size = len(value or b"") + len(key or b"") + _headers_size(headers)
         if part.values and (part.size + size > self._bytes or len(part.values) >= self._records):
             self._flush(part)
         part.values.append(value)
         part.offsets.append(offset)
         part.timestamps.append(message.timestamp()[1])
-        if part.keys is not None:
+        if self._extras.keys:
             part.keys.append(key)
+        if self._extras.headers:
+            part.headers.append(headers)
         part.size += size
         self._size += size
         if self._size > self._bytes:
@@ -242,6 +265,15 @@ class PythonFetcher:
     def _on_error(self, error: KafkaError) -> None:
         _log.debug("%s", error.str())
         self._events.append(Fault(error.code(), error.str()))
+
+
+def _headers(message: Message) -> Headers:
+    # As read, they are always a list, and their values bytes.
+    return cast("Headers", message.headers() or [])
+
+
+def _headers_size(headers: Headers) -> int:
+    return sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in headers)
 
 
 def refused(reason: str, settings: Mapping[str, str]) -> InvalidConfig:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from frazil.core.errors import FrazilError, NotAllowed, SourceChanged, Unauthenticated, Unavailable
-from frazil.stream.kafka.consumer import Code, Fault, Fetcher, PythonFetcher, consumer_settings, doubt
+from frazil.stream.kafka.consumer import Code, Extras, Fault, Fetcher, PythonFetcher, consumer_settings, doubt
 from frazil.stream.kafka.native import NativeFetcher, native_usable
 from frazil.stream.source import RawBatch, Slice
 
@@ -35,13 +35,14 @@ class SliceReader:
         settings: Mapping[str, str],
         *,
         keys: bool = False,
+        headers: bool = False,
         batch_records: int = 65_536,
         batch_bytes: int = 16 * MB,
         idle_seconds: float = 60.0,
     ) -> None:
         """`settings` are those of librdkafka; `idle_seconds`: how long brokers may stay silent."""
         self._settings = consumer_settings(settings)
-        self._keys = keys
+        self._extras = Extras(keys, headers)
         self._records = batch_records
         self._bytes = batch_bytes
         self._idle = idle_seconds
@@ -84,7 +85,7 @@ class SliceReader:
         if self._fetcher is None:
             fetcher = NativeFetcher if native_usable() else PythonFetcher
             self._fetcher = fetcher(
-                self._settings, keys=self._keys, batch_records=self._records, batch_bytes=self._bytes
+                self._settings, self._extras, batch_records=self._records, batch_bytes=self._bytes
             )
         return self._fetcher
 
@@ -198,14 +199,16 @@ def shared_reader(
     settings: Mapping[str, str],
     *,
     keys: bool = False,
+    headers: bool = False,
     batch_records: int = 65_536,
     batch_bytes: int = 16 * MB,
 ) -> SliceReader:
     """The reader of this thread with these settings: it keeps its connections from task to task."""
-    key = (os.getpid(), threading.get_ident(), frozenset(settings.items()), keys, batch_records, batch_bytes)
+    options = (keys, headers, batch_records, batch_bytes)
+    key = (os.getpid(), threading.get_ident(), frozenset(settings.items()), *options)
     with _readers_lock:
         if key not in _readers:
             _readers[key] = SliceReader(
-                settings, keys=keys, batch_records=batch_records, batch_bytes=batch_bytes
+                settings, keys=keys, headers=headers, batch_records=batch_records, batch_bytes=batch_bytes
             )
         return _readers[key]

@@ -13,37 +13,45 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 import pyarrow as pa
 
-from frazil.stream.kafka.consumer import Event, Fault, refused
+from frazil.stream.kafka.consumer import HEADERS, Event, Extras, Fault, refused
 from frazil.stream.source import RawBatch, Slice
 
 if TYPE_CHECKING:
     from frazil.stream import _fetch
 
 _log = logging.getLogger(__name__)
+_NONE = [pa.array([], pa.string()), pa.array([], pa.binary())]
 
 
 class NativeFetcher:
     """Over the librdkafka that Kafka's Python client carries; a consumer without a group."""
 
     def __init__(
-        self, settings: Mapping[str, str], *, keys: bool, batch_records: int, batch_bytes: int
+        self, settings: Mapping[str, str], extras: Extras, *, batch_records: int, batch_bytes: int
     ) -> None:
         """ImportError where it cannot be used."""
         from frazil.stream._fetch import Client
 
+        self._starts: dict[tuple[str, int], int] = {}
         try:
             self._client = Client(
-                librdkafka(), settings, keys=keys, batch_records=batch_records, batch_bytes=batch_bytes
+                librdkafka(),
+                settings,
+                keys=extras.keys,
+                headers=extras.headers,
+                batch_records=batch_records,
+                batch_bytes=batch_bytes,
             )
         except ValueError as error:
             raise refused(str(error), settings) from None
 
     def assign(self, slices: Sequence[Slice]) -> None:
+        self._starts = {(s.topic, s.partition): s.start for s in slices}
         self._client.assign([(s.topic, s.partition, s.start, s.end) for s in slices])
 
     def poll(self, seconds: float) -> Sequence[Event]:
         batches, ends, faults = self._client.poll(seconds)
-        found: list[Event] = [_batch(*batch) for batch in batches]
+        found: list[Event] = [_batch(self._starts[batch[0], batch[1]], *batch) for batch in batches]
         found += ends
         for fault in faults:
             found.append(Fault(*fault))
@@ -63,7 +71,7 @@ def native_usable() -> bool:
     if os.environ.get("FRAZIL_NATIVE") == "0":
         return False
     try:
-        NativeFetcher({"log_level": "0"}, keys=False, batch_records=1, batch_bytes=1).close()
+        NativeFetcher({"log_level": "0"}, Extras(), batch_records=1, batch_bytes=1).close()
     except ImportError as error:
         _log.info("Kafka is read without native code, which is slower: %s", error)
         return False
@@ -84,6 +92,7 @@ def librdkafka() -> str:
 
 
 def _batch(
+    start: int,
     topic: str,
     partition: int,
     count: int,
@@ -91,6 +100,7 @@ def _batch(
     offsets: _fetch.Memory,
     timestamps: _fetch.Memory,
     keys: _fetch.Strings | None,
+    headers: _fetch.Headers | None,
 ) -> RawBatch:
     return RawBatch(
         topic,
@@ -99,7 +109,24 @@ def _batch(
         pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)]),
         pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(timestamps)]),
         None if keys is None else _strings(count, keys),
+        None if headers is None else _headers(count, headers),
+        slice_start=start,
     )
+
+
+def _headers(records: int, column: _fetch.Headers) -> pa.ListArray:
+    count, ends, names, values = column
+    arrays = [_text(_strings(count, names)), _strings(count, values)] if count else _NONE
+    pairs = pa.StructArray.from_arrays(arrays, fields=list(HEADERS.value_type))
+    return pa.Array.from_buffers(HEADERS, records, [None, pa.py_buffer(ends)], children=[pairs])
+
+
+def _text(names: pa.BinaryArray) -> pa.StringArray:
+    """Kafka takes any bytes for the name of a header; what is no UTF-8 is replaced, as the record is good."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
 
 
 def _strings(count: int, column: _fetch.Strings) -> pa.BinaryArray:

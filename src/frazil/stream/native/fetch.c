@@ -78,12 +78,13 @@ failed:
 }
 
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"library", "settings", "keys", "batch_records", "batch_bytes", NULL};
+    static char *names[] = {"library", "settings", "keys", "headers", "batch_records", "batch_bytes", NULL};
     const char *library;
     PyObject *settings;
-    int keys;
+    extras_t with;
     Py_ssize_t records, bytes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOpnn", names, &library, &settings, &keys, &records, &bytes))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOppnn", names, &library, &settings, &with.keys,
+                                     &with.headers, &records, &bytes))
         return NULL;
     if (records < 1 || bytes < 1 || bytes > INT32_MAX / 2)
         return PyErr_Format(PyExc_ValueError, "batches are of 1 record and 1 byte at least, 1 GiB at most");
@@ -96,7 +97,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->process = getpid();
     reader_t *reader = &self->reader;
     reader->ready_tail = &reader->ready;
-    reader->keys = keys;
+    reader->with = with;
     reader->batch_records = records;
     reader->batch_bytes = (size_t)bytes;
     reader->faults = malloc(FAULTS * sizeof *reader->faults);
@@ -225,18 +226,35 @@ static PyObject *take_strings(PyObject *type, strings_t *column, int64_t count) 
     return NULL;
 }
 
+/* (how many, where those of each record end, names, values); of no headers, the last two are hollow. */
+static PyObject *take_headers(PyObject *type, headers_t *headers, int64_t count) {
+    PyObject *ends = memory_new(type, (void **)&headers->ends, ((size_t)count + 1) * sizeof *headers->ends);
+    PyObject *names = take_strings(type, &headers->names, headers->count);
+    PyObject *values = take_strings(type, &headers->values, headers->count);
+    if (ends && names && values)
+        return Py_BuildValue("(LNNN)", (long long)headers->count, ends, names, values);
+    Py_XDECREF(ends);
+    Py_XDECREF(names);
+    Py_XDECREF(values);
+    return NULL;
+}
+
 static PyObject *take_batch(reader_t *self, PyObject *type, ready_t *ready) {
     batch_t *batch = &ready->batch;
     size_t size = (size_t)batch->count * sizeof *batch->offsets;
     PyObject *values = take_strings(type, &batch->values, batch->count);
-    PyObject *keys = self->keys ? take_strings(type, &batch->keys, batch->count) : Py_NewRef(Py_None);
+    PyObject *keys = self->with.keys ? take_strings(type, &batch->keys, batch->count) : Py_NewRef(Py_None);
+    PyObject *headers =
+        self->with.headers ? take_headers(type, &batch->headers, batch->count) : Py_NewRef(Py_None);
     PyObject *offsets = memory_new(type, (void **)&batch->offsets, size);
     PyObject *timestamps = memory_new(type, (void **)&batch->timestamps, size);
-    if (values && keys && offsets && timestamps)
-        return Py_BuildValue("(siLNNNN)", rdkafka.topic_name(ready->topic), (int)ready->partition,
-                             (long long)batch->count, values, offsets, timestamps, keys);
+    if (values && keys && headers && offsets && timestamps)
+        return Py_BuildValue("(siLNNNNN)", rdkafka.topic_name(ready->topic), (int)ready->partition,
+                             (long long)batch->count, values, offsets, timestamps, keys,
+                             headers);
     Py_XDECREF(values);
     Py_XDECREF(keys);
+    Py_XDECREF(headers);
     Py_XDECREF(offsets);
     Py_XDECREF(timestamps);
     return NULL;

@@ -11,6 +11,7 @@ typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
+typedef struct rd_kafka_headers_s rd_kafka_headers_t;
 
 typedef struct {
     int err;
@@ -58,7 +59,9 @@ typedef void (*log_cb_t)(const rd_kafka_t *, int, const char *, const char *);
     F(int, consume_stop, (rd_kafka_topic_t *, int32_t))                                                           \
     F(int, consume_callback_queue, (rd_kafka_queue_t *, int, consume_cb_t, void *))                               \
     F(const char *, message_errstr, (const rd_kafka_message_t *))                                                 \
-    F(int64_t, message_timestamp, (const rd_kafka_message_t *, int *))
+    F(int64_t, message_timestamp, (const rd_kafka_message_t *, int *))                                            \
+    F(int, message_headers, (const rd_kafka_message_t *, rd_kafka_headers_t **))                                  \
+    F(int, header_get_all, (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *))
 
 #define RDKAFKA_FIELD(result, name, arguments) result(*name) arguments;
 typedef struct {

@@ -41,7 +41,8 @@ typedef struct {
 typedef struct {
     rd_kafka_t *kafka;
     rd_kafka_queue_t *queue;
-    bool keys, failed;
+    extras_t with;
+    bool failed;
     int64_t batch_records;
     size_t batch_bytes, held;
     rd_kafka_topic_t **topics;
@@ -107,15 +108,45 @@ static void end_part(reader_t *self, part_t *part) {
     self->ends++;
 }
 
+/* librdkafka parses headers when they are first asked for; NULL if there are none. */
+static rd_kafka_headers_t *headers_of(reader_t *self, const rd_kafka_message_t *message) {
+    rd_kafka_headers_t *headers = NULL;
+    if (!self->with.headers || rdkafka.message_headers(message, &headers))
+        return NULL;
+    return headers;
+}
+
+static size_t headers_size(const rd_kafka_headers_t *headers) {
+    const char *name;
+    const void *value;
+    size_t size = 0, length;
+    for (size_t i = 0; headers && !rdkafka.header_get_all(headers, i, &name, &value, &length); i++)
+        size += HEADER_BYTES + strlen(name) + (value ? length : 0);
+    return size;
+}
+
+static int append_headers(headers_t *column, int64_t row, const rd_kafka_headers_t *headers) {
+    const char *name;
+    const void *value;
+    size_t length;
+    for (size_t i = 0; headers && !rdkafka.header_get_all(headers, i, &name, &value, &length); i++)
+        if (headers_append(column, name, value, length))
+            return -1;
+    headers_end(column, row);
+    return 0;
+}
+
 static void append(reader_t *self, part_t *part, const rd_kafka_message_t *message) {
     batch_t *batch = &part->batch;
-    size_t size = message->len + (self->keys ? message->key_len : 0);
+    const rd_kafka_headers_t *headers = headers_of(self, message);
+    size_t size = message->len + (self->with.keys ? message->key_len : 0) + headers_size(headers);
     if (batch->count && (batch->count >= self->batch_records || batch_bytes(batch) + size > self->batch_bytes))
         flush(self, part);
     int64_t row = batch->count;
-    if (self->failed || batch_room(batch, self->keys) ||
+    if (self->failed || batch_room(batch, self->with) ||
         strings_append(&batch->values, row, message->payload, message->len) ||
-        (self->keys && strings_append(&batch->keys, row, message->key, message->key_len))) {
+        (self->with.keys && strings_append(&batch->keys, row, message->key, message->key_len)) ||
+        (self->with.headers && append_headers(&batch->headers, row, headers))) {
         self->failed = true;
         return;
     }
