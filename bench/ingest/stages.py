@@ -18,7 +18,7 @@ from frazil.lake.writer import TableWriter
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode.json import JsonDecoder
 from frazil.stream.kafka.fetch import SliceReader
-from frazil.stream.source import Slice
+from frazil.stream.source import RawBatch, Slice
 
 _ROWS = 1_000_000
 
@@ -30,13 +30,12 @@ def measure(where: Place, topic: str) -> dict[str, float]:
     settings = {"bootstrap.servers": where.kafka.bootstrap_servers}
     reader, decoder = SliceReader(settings), JsonDecoder(schema, JsonFormat(timestamps="ms"))
 
-    def fetched() -> Iterator[pa.BinaryArray]:
-        for raw in reader.read([Slice(topic, 0, 0, rows)]):
-            yield raw.values
+    def fetched() -> Iterator[RawBatch]:
+        yield from reader.read([Slice(topic, 0, 0, rows)])
 
     def decoded() -> Iterator[pa.RecordBatch]:
-        for values in fetched():
-            yield decoder.decode(values)
+        for raw in fetched():
+            yield decoder.decode(raw).rows
 
     def landed() -> Iterator[None]:
         with tempfile.TemporaryDirectory() as directory:

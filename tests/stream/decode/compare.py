@@ -12,7 +12,7 @@ import pyarrow as pa
 from tests.stream.decode import generate
 
 from frazil.core.schema import Field, Schema
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode.native import NativeReader
 from frazil.stream.decode.reference import ReferenceReader
 
@@ -29,21 +29,17 @@ def exact(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def agree(columns: Schema, timestamps: Timestamps, records: Sequence[bytes | None]) -> tuple[int, int]:
-    """Same rows, same bad records, whole or up to the first one; how many were good and bad."""
-    settings = JsonFormat(timestamps)
+    """Same rows, same bad records; how many were good and bad."""
+    settings, contract = JsonFormat(timestamps), Contract()
     values = exact(pa.array([b"before the first record", *records], pa.binary()))[1:]
-    native, reference = NativeReader(columns, settings), ReferenceReader(columns, settings)
-    for lenient in (True, False):
-        batch, bad = native.read(values, lenient=lenient)
-        wanted, wanted_bad = reference.read(values, lenient=lenient)
-        batch.validate(full=True)
-        assert [str(one) for one in bad] == [str(one) for one in wanted_bad]
-        if lenient or not bad:
-            assert batch.schema.equals(columns.to_arrow(), check_metadata=True)
-            assert wanted.schema.equals(columns.to_arrow(), check_metadata=True)
-            assert batch.equals(wanted), f"{batch.to_pylist()} is not {wanted.to_pylist()}"
-    batch, bad = native.read(values, lenient=True)
-    return len(batch), len(bad)
+    found = NativeReader(columns, settings, contract).read(values)
+    wanted = ReferenceReader(columns, settings, contract).read(values)
+    found.rows.validate(full=True)
+    assert [one.args for one in found.bad] == [one.args for one in wanted.bad]
+    for one in (found, wanted):
+        assert one.rows.schema.equals(columns.to_arrow(), check_metadata=True)
+    assert found.rows.equals(wanted.rows), f"{found.rows.to_pylist()} is not {wanted.rows.to_pylist()}"
+    return len(found.rows), len(found.bad)
 
 
 def random_round(rng: Random) -> tuple[int, int]:

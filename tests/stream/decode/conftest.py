@@ -2,15 +2,47 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from frazil.core.schema import Schema
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
+from frazil.stream.decode.decoded import Decoded, Undecodable
 from frazil.stream.decode.json import JsonDecoder
+from frazil.stream.source import RawBatch
 
-Make = Callable[[Schema, JsonFormat], JsonDecoder]
+
+def raw_batch(values: pa.BinaryArray) -> RawBatch:
+    """As if they had come from a topic."""
+    numbers = pa.array(range(len(values)), pa.int64())
+    return RawBatch("topic", 0, values, numbers, numbers)
+
+
+@dataclass(frozen=True)
+class JsonTrial:
+    """A decoder under test."""
+
+    decoder: JsonDecoder
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        return self.decoder.decode(raw_batch(values))
+
+    def rows(self, values: pa.BinaryArray) -> pa.RecordBatch:
+        """All of them, or the first bad one is raised."""
+        found = self.decode(values)
+        if found.bad:
+            raise found.bad[0]
+        return found.rows
+
+    def split(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, tuple[Undecodable, ...]]:
+        found = self.decode(values)
+        return found.rows, found.bad
+
+
+Make = Callable[..., JsonTrial]
 
 
 @pytest.fixture
@@ -30,9 +62,9 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
         request.getfixturevalue("native")
     monkeypatch.setenv("FRAZIL_NATIVE", "1" if request.param == "native" else "0")
 
-    def build(schema: Schema, format: JsonFormat) -> JsonDecoder:  # noqa: A002
-        decoder = JsonDecoder(schema, format)
+    def build(schema: Schema, format: JsonFormat, contract: Contract = Contract()) -> JsonTrial:  # noqa: A002, B008
+        decoder = JsonDecoder(schema, format, contract)
         assert type(decoder._reader).__name__.lower().startswith(request.param)
-        return decoder
+        return JsonTrial(decoder)
 
     return build

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.stream.decode import generate
 
 from frazil.core.schema import Field, Schema, parse_type
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
 
 _ROOT = Path(__file__).parents[3]
 #: Records that once were, or nearly were, decoded in two ways.
@@ -83,10 +83,10 @@ def test_disagreement_is_said(native: Any, monkeypatch: pytest.MonkeyPatch) -> N
     from frazil.stream.decode.native import NativeReader
     from frazil.stream.decode.reference import ReferenceReader
 
-    reader = NativeReader(Schema((Field("x", "int"),)), JsonFormat())
+    reader = NativeReader(Schema((Field("x", "int"),)), JsonFormat(), Contract())
     monkeypatch.setattr(ReferenceReader, "explain", lambda *_: None)
     with pytest.raises(RuntimeError, match="FRAZIL_NATIVE=0"):
-        reader.read(pa.array([b"x"], pa.binary()), lenient=False)
+        reader.read(pa.array([b"x"], pa.binary()))
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_memory_is_given_back() -> None:
     columns = Schema(
         (Field("s", "string"), Field("l", parse_type("list<map<string, string>>")), Field("n", "double"))
     )
-    reader = NativeReader(columns, JsonFormat())
+    reader = NativeReader(columns, JsonFormat(), Contract())
     records = [generate.record(rng, columns, "iso") + (b"x" if n % 50 == 0 else b"") for n in range(1000)]
     values = pa.array(records, pa.binary())
 
     def rounds(count: int) -> int:
         for _ in range(count):
-            reader.read(values, lenient=True)
-            NativeReader(columns, JsonFormat())
+            reader.read(values)
+            NativeReader(columns, JsonFormat(), Contract())
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

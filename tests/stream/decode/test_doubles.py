@@ -70,7 +70,7 @@ HARD = [
 
 def check(make: Make, texts: list[str]) -> None:
     values = pa.array([b'{"x":%s}' % text.encode() for text in texts], pa.binary())
-    found = make(_SCHEMA, JsonFormat()).decode(values).column("x").to_pylist()
+    found = make(_SCHEMA, JsonFormat()).rows(values).column("x").to_pylist()
     wrong = [
         (text, one)
         for text, one in zip(texts, found, strict=True)

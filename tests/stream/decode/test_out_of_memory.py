@@ -15,7 +15,7 @@ import pytest
 from tests.stream.decode import generate
 
 from frazil.core.schema import Field, Schema, parse_type
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode import native as native_reader
 
 _SOURCE = Path(__file__).parents[3] / "src/frazil/stream/native/json.c"
@@ -74,8 +74,8 @@ def test_every_step_may_fail(flaky: tuple[Any, ctypes.CDLL], monkeypatch: pytest
     values = pa.array(records, pa.binary())
 
     def read() -> int:
-        batch, bad = native_reader.NativeReader(columns, JsonFormat()).read(values, lenient=True)
-        return len(batch) + len(bad)
+        found = native_reader.NativeReader(columns, JsonFormat(), Contract()).read(values)
+        return len(found.rows) + len(found.bad)
 
     failed = 0
     for step in range(10_000):

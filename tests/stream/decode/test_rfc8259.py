@@ -8,7 +8,7 @@ from tests.stream.decode.conftest import Make
 
 from frazil.core.schema import Field, Schema
 from frazil.stream.config.model import JsonFormat
-from frazil.stream.decode.json import Undecodable
+from frazil.stream.decode.decoded import Undecodable
 
 _SCHEMA = Schema((Field("id", "long"),))
 
@@ -202,14 +202,14 @@ def records_around(value: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("value", GOOD_VALUES)
 def test_well_formed(make: Make, value: bytes) -> None:
-    batch = make(_SCHEMA, JsonFormat()).decode(pa.array(records_around(value), pa.binary()))
+    batch = make(_SCHEMA, JsonFormat()).rows(pa.array(records_around(value), pa.binary()))
     assert batch.to_pylist() == [{"id": None}, {"id": 7}, {"id": 7}]
 
 
 @pytest.mark.parametrize("value", BAD_VALUES)
 def test_malformed(make: Make, value: bytes) -> None:
     for record in records_around(value):
-        batch, bad = make(_SCHEMA, JsonFormat()).decode_lenient(pa.array([b"{}", record, b"{}"], pa.binary()))
+        batch, bad = make(_SCHEMA, JsonFormat()).split(pa.array([b"{}", record, b"{}"], pa.binary()))
         assert [one.index for one in bad] == [1], record
         assert len(batch) == 2
 
@@ -217,7 +217,7 @@ def test_malformed(make: Make, value: bytes) -> None:
 @pytest.mark.parametrize("record", BAD_RECORDS)
 def test_not_one_object(make: Make, record: bytes) -> None:
     with pytest.raises(Undecodable, match=r"JSON|UTF-8"):
-        make(_SCHEMA, JsonFormat()).decode(pa.array([record], pa.binary()))
+        make(_SCHEMA, JsonFormat()).rows(pa.array([record], pa.binary()))
 
 
 def test_every_cut_is_bad(make: Make) -> None:
@@ -227,10 +227,10 @@ def test_every_cut_is_bad(make: Make) -> None:
         % "é😀".encode()
     )
     decoder = make(_SCHEMA, JsonFormat())
-    assert len(decoder.decode(pa.array([whole], pa.binary()))) == 1
+    assert len(decoder.rows(pa.array([whole], pa.binary()))) == 1
     for at in range(1, len(whole)):
         parts = pa.array([whole[:at], whole[at:]], pa.binary())
-        batch, bad = decoder.decode_lenient(parts)
+        batch, bad = decoder.split(parts)
         assert [one.index for one in bad] == [0, 1], whole[:at]
         assert len(batch) == 0
 
@@ -240,7 +240,7 @@ def test_depth(make: Make, pair: tuple[bytes, bytes]) -> None:
     decoder = make(_SCHEMA, JsonFormat())
     deep, deeper = (b'{"x":' + pair[0] * n + b"1" + pair[1] * n + b"}" for n in (63, 64))
     wide = b'{"x":[' + b"[]," * 500 + b"[]]}"
-    assert len(decoder.decode(pa.array([deep, wide], pa.binary()))) == 2
+    assert len(decoder.rows(pa.array([deep, wide], pa.binary()))) == 2
     for record in (deeper, b'{"x":' + pair[0] * 200_000):
         with pytest.raises(Undecodable, match=r"64 deep|not JSON"):
-            decoder.decode(pa.array([record], pa.binary()))
+            decoder.rows(pa.array([record], pa.binary()))

@@ -12,7 +12,7 @@ from tests.stream.decode.conftest import Make
 
 from frazil.core.schema import Field, Schema, arrow_type, parse_type
 from frazil.stream.config.model import JsonFormat
-from frazil.stream.decode.json import Undecodable
+from frazil.stream.decode.decoded import Undecodable
 
 UUID = "00112233-4455-6677-8899-aAbBcCdDeEfF"
 UTC = dt.UTC
@@ -290,7 +290,7 @@ def decode(
 ) -> Any:
     decoder = make(schema_of(kind, required), settings or JsonFormat())
     record = f'{{"before":1,"it":{value},"after":2}}'
-    batch = decoder.decode(pa.array([record.encode()], pa.binary()))
+    batch = decoder.rows(pa.array([record.encode()], pa.binary()))
     batch.validate(full=True)
     assert batch.column("it").type == arrow_type(parse_type(kind))
     [row] = batch.to_pylist()
@@ -376,6 +376,6 @@ def test_elements_that_are_required(make: Make) -> None:
     schema = Schema((Field("l", ListType("int", True)), Field("m", MapType("string", "int", True))))
     decoder = make(schema, JsonFormat())
     records = [b'{"l":[1],"m":{"a":1}}', b'{"l":[1,null]}', b'{"m":{"a":1,"b":null}}', b"{}"]
-    batch, bad = decoder.decode_lenient(pa.array(records, pa.binary()))
+    batch, bad = decoder.split(pa.array(records, pa.binary()))
     assert batch.to_pylist() == [{"l": [1], "m": [("a", 1)]}, {"l": None, "m": None}]
     assert [(one.index, one.field) for one in bad] == [(1, "l[1]"), (2, 'm["b"]')]

@@ -28,46 +28,39 @@ import pyarrow as pa
 
 from frazil.core.errors import InvalidConfig
 from frazil.core.schema import MapType, Schema, StructType, Type, show_type
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
+from frazil.stream.decode.decoded import Decoded
 from frazil.stream.decode.reference import ReferenceReader, fields_of
-from frazil.stream.decode.decoded import Undecodable
-
-__all__ = ["JsonDecoder", "Undecodable"]
+from frazil.stream.source import RawBatch
 
 
 class _Reader(Protocol):
-    def read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]: ...
+    def read(self, values: pa.BinaryArray) -> Decoded: ...
 
 
 class JsonDecoder:
-    """Decodes batches of records; cheap to build, and pickled as its two arguments."""
+    """Decodes batches of records; cheap to build, and pickled as its arguments."""
 
-    def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
+    def __init__(
+        self,
+        schema: Schema,
+        format: JsonFormat,  # noqa: A002 - the settings' own word
+        contract: Contract = Contract(),  # noqa: B008 - frozen
+    ) -> None:
         _check(StructType(schema.fields), "")
-        self._arguments = (schema, format)
-        self._reader = _reader(schema, format)
+        self._arguments = (schema, format, contract)
+        self._reader = _reader(*self._arguments)
 
-    def decode(self, values: pa.BinaryArray) -> pa.RecordBatch:
-        """All records, by the schema's `to_arrow()`; Undecodable at the first bad one."""
-        batch, bad = self._read(values, lenient=False)
-        if bad:
-            raise bad[0]
-        return batch
-
-    def decode_lenient(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, list[Undecodable]]:
-        """The good records in their order, and the bad ones."""
-        return self._read(values, lenient=True)
-
-    def _read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]:
-        if values.type != pa.binary():
-            raise TypeError(f"records come as an array of binary, not of {values.type}")
-        return self._reader.read(values, lenient=lenient)
+    def decode(self, raw: RawBatch) -> Decoded:
+        if raw.values.type != pa.binary():
+            raise TypeError(f"records come as an array of binary, not of {raw.values.type}")
+        return self._reader.read(raw.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JsonDecoder, self._arguments
 
 
-def _reader(schema: Schema, settings: JsonFormat) -> _Reader:
+def _reader(schema: Schema, settings: JsonFormat, contract: Contract) -> _Reader:
     """The native one where it was built; `FRAZIL_NATIVE=0` does without."""
     if os.environ.get("FRAZIL_NATIVE") != "0":
         try:
@@ -75,8 +68,8 @@ def _reader(schema: Schema, settings: JsonFormat) -> _Reader:
         except ImportError:
             pass
         else:
-            return NativeReader(schema, settings)
-    return ReferenceReader(schema, settings)
+            return NativeReader(schema, settings, contract)
+    return ReferenceReader(schema, settings, contract)
 
 
 def _check(kind: Type, path: str) -> None:

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, arrow_type
 from frazil.stream import _json
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode import assemble
+from frazil.stream.decode.decoded import Decoded, Undecodable
 from frazil.stream.decode.reference import UNIT_SCALE, ReferenceReader, fields_of
-from frazil.stream.decode.decoded import Undecodable
 
 #: In the order of `kind_t` in json_column.h.
 _KINDS = {
@@ -39,13 +39,12 @@ _KINDS = {
 class NativeReader:
     """Decodes in one pass over the bytes; a bad record is put into words by the reference."""
 
-    def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
+    def __init__(self, schema: Schema, format: JsonFormat, contract: Contract) -> None:  # noqa: A002
         self._type = pa.struct(list(schema.to_arrow()))
         self._plan = _json.plan(_describe(Field("", StructType(schema.fields), True), format))
-        self._reference = ReferenceReader(schema, format)
+        self._reference = ReferenceReader(schema, format, contract)
 
-    def read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]:
-        """The good records, up to the first bad one unless lenient; and the bad ones."""
+    def read(self, values: pa.BinaryArray) -> Decoded:
         validity, offsets, data = values.buffers()
         if not len(values):
             validity, offsets, data = None, bytes(4), b""
@@ -56,9 +55,10 @@ class NativeReader:
             validity,
             values.offset if len(values) else 0,
             len(values),
-            lenient,
+            True,
         )
-        return assemble.batch(_array(self._type, columns)), [self._explain(row, values) for row in rows]
+        batch = assemble.batch(_array(self._type, columns))
+        return Decoded(batch, tuple(self._explain(row, values) for row in rows))
 
     def _explain(self, row: int, values: pa.BinaryArray) -> Undecodable:
         found = self._reference.explain(row, values[row].as_py())

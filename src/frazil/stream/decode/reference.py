@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeAlias
 import pyarrow as pa
 
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type, arrow_type, show_type
-from frazil.stream.config.model import JsonFormat
+from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode import assemble, text
-from frazil.stream.decode.decoded import Undecodable
+from frazil.stream.decode.decoded import Decoded, Fault, Undecodable
 
 #: Objects and arrays that may be open at once, the record itself among them.
 MAX_DEPTH = 64
@@ -28,9 +28,10 @@ _Convert: TypeAlias = Callable[[Any], Any]
 class _Bad(Exception):
     """What is wrong with a value; the path to it is put together on the way out."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, fault: Fault = Fault.BROKEN) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.fault = fault
         self.path = ""
 
     def within(self, step: str) -> _Bad:
@@ -38,43 +39,46 @@ class _Bad(Exception):
         self.path = f"{step}{joint}{self.path}"
         return self
 
+    def of(self, index: int) -> Undecodable:
+        return Undecodable(index, self.reason, self.path or None, self.fault)
+
 
 class ReferenceReader:
     """Decodes records one by one."""
 
-    def __init__(self, schema: Schema, format: JsonFormat) -> None:  # noqa: A002 - the settings' own word
+    def __init__(self, schema: Schema, format: JsonFormat, contract: Contract) -> None:  # noqa: A002
         self._schema = schema.to_arrow()
         self._convert = _struct(StructType(schema.fields), format)
 
-    def read(self, values: pa.BinaryArray, *, lenient: bool) -> tuple[pa.RecordBatch, list[Undecodable]]:
-        """The good records, up to the first bad one unless lenient; and the bad ones."""
+    def read(self, values: pa.BinaryArray) -> Decoded:
         rows: list[Any] = []
         bad: list[Undecodable] = []
         for index, value in enumerate(values.to_pylist()):
             try:
                 rows.append(self.record(value))
             except _Bad as problem:
-                bad.append(Undecodable(index, problem.reason, problem.path or None))
-                if not lenient:
-                    break
+                bad.append(problem.of(index))
         columns = [
             assemble.retyped(pa.array([row.get(field.name) for row in rows], field.type), field.type)
             for field in self._schema
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema), bad
+        return Decoded(pa.RecordBatch.from_arrays(columns, schema=self._schema), tuple(bad))
 
     def explain(self, index: int, value: bytes | None) -> Undecodable | None:
         """Why a record is bad; None if it is good."""
         try:
             self.record(value)
         except _Bad as problem:
-            return Undecodable(index, problem.reason, problem.path or None)
+            return problem.of(index)
         return None
 
     def record(self, value: bytes | None) -> Any:
         if not value:
-            raise _Bad("a record without a value; expected a JSON object")
-        return self._convert(_document(value))
+            raise _Bad("a record without a value; expected a JSON object", Fault.EMPTY)
+        document = _document(value)
+        if not isinstance(document, tuple):
+            raise _mismatch("a JSON object", document, Fault.BROKEN)
+        return self._convert(document)
 
 
 def _document(value: bytes) -> Any:
@@ -149,8 +153,8 @@ def _show(value: Any) -> str:
     return f'"{_cut(value)}"' if isinstance(value, str) else json.dumps(value)
 
 
-def _mismatch(expected: str, value: Any) -> _Bad:
-    return _Bad(f"found {_show(value)}, expected {expected}")
+def _mismatch(expected: str, value: Any, fault: Fault = Fault.TYPE) -> _Bad:
+    return _Bad(f"found {_show(value)}, expected {expected}", fault)
 
 
 def _struct(kind: StructType, settings: JsonFormat) -> _Convert:
@@ -172,7 +176,7 @@ def _struct(kind: StructType, settings: JsonFormat) -> _Convert:
             raise problem.within(name) from None
         for name in required:
             if name not in row:
-                raise _Bad("is missing, and its column is required").within(name)
+                raise _Bad("is missing, and its column is required", Fault.MISSING).within(name)
         return row
 
     return convert
@@ -218,7 +222,8 @@ def _convert(kind: Type, required: bool, settings: JsonFormat) -> _Convert:
     def convert(value: Any) -> Any:
         if value is None:
             if required:
-                raise _Bad(f"is null, and its column is required; expected {_expected(kind, settings)}")
+                expected = _expected(kind, settings)
+                raise _Bad(f"is null, and its column is required; expected {expected}", Fault.MISSING)
             return None
         found = read(value)
         if found is None:
