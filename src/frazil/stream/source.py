@@ -57,6 +57,8 @@ class RawBatch:
     rows: pa.RecordBatch | None = None
     #: Where the slice begins that it is of.
     slice_start: int = 0
+    #: Of a file whose first line names the columns: that line.
+    header: bytes | None = None
 
     def __len__(self) -> int:
         return len(self.values)
