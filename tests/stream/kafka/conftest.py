@@ -3,13 +3,17 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import _acl, _resource
 from tests.stream.kafka.guarded import GuardedKafka
+from tests.stream.kafka.reads import Reader, Topic, numbers
 
+from frazil.devstack.kafka import Kafka
 from frazil.stream.kafka import fetch
+from frazil.stream.kafka.fetch import SliceReader
 from frazil.stream.kafka.native import native_usable
 
 
@@ -22,6 +26,29 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         assert native_usable()
     monkeypatch.setattr(fetch, "native_usable", lambda: request.param == "native")
     return str(request.param)
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> Topic:
+    def make(partitions: int = 1, **config: str) -> str:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        return kafka.create_topic(f"fetch-{next(numbers)}", partitions=partitions, config=settings)
+
+    return make
+
+
+@pytest.fixture
+def reader(kafka: Kafka, way: str) -> Iterator[Reader]:
+    made: list[SliceReader] = []
+
+    def make(settings: dict[str, str] | None = None, **options: Any) -> SliceReader:
+        all_settings = {"bootstrap.servers": kafka.bootstrap_servers, **(settings or {})}
+        made.append(SliceReader(all_settings, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,106 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+from tests.stream.kafka.reads import Reader, Topic, numbered, produce, quiet, rows, transactions
 
 from frazil.core.errors import InvalidConfig, SourceChanged, Unavailable
-from frazil.core.schema import arrow_type
 from frazil.devstack.kafka import Kafka
-from frazil.stream.config.model import MetadataColumns
 from frazil.stream.kafka.fetch import SliceReader, shared_reader
 from frazil.stream.kafka.native import NativeFetcher
-from frazil.stream.source import RawBatch, Slice
-
-_numbers = itertools.count(1)
-Topic = Callable[..., str]
-Reader = Callable[..., SliceReader]
-
-
-@pytest.fixture
-def topic(kafka: Kafka) -> Topic:
-    def make(partitions: int = 1, **config: str) -> str:
-        settings = {name.replace("_", "."): value for name, value in config.items()}
-        return kafka.create_topic(f"fetch-{next(_numbers)}", partitions=partitions, config=settings)
-
-    return make
-
-
-@pytest.fixture
-def reader(kafka: Kafka, way: str) -> Iterator[Reader]:
-    made: list[SliceReader] = []
-
-    def make(settings: dict[str, str] | None = None, **options: Any) -> SliceReader:
-        all_settings = {"bootstrap.servers": kafka.bootstrap_servers, **(settings or {})}
-        made.append(SliceReader(all_settings, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-def _quiet(kafka: Kafka) -> dict[str, object]:
-    return {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "enable.idempotence": True}
-
-
-def produce(
-    kafka: Kafka, topic: str, values: Sequence[bytes | None], partition: int = 0, **settings: Any
-) -> None:
-    producer = Producer({**_quiet(kafka), "linger.ms": 5, **settings})
-    for value in values:
-        producer.produce(topic, value, partition=partition)
-        producer.poll(0)
-    assert producer.flush(30) == 0
-
-
-def transactions(kafka: Kafka, topic: str, *steps: tuple[str, int]) -> None:
-    """Each step: commit, abort or leave open a transaction of so many records; a marker is one offset."""
-    for how, count in steps:
-        producer = Producer({**_quiet(kafka), "transactional.id": f"{topic}-{next(_numbers)}"})
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        for i in range(count):
-            producer.produce(topic, f"{how}-{i}".encode(), partition=0)
-        producer.flush(30)
-        if how == "commit":
-            producer.commit_transaction(30)
-        elif how == "abort":
-            producer.abort_transaction(30)
-        else:
-            _open.append(producer)
-
-
-_open: list[Producer] = []
-
-
-def numbered(count: int, size: int = 0) -> list[bytes]:
-    return [f"{i:08d}".encode().ljust(size, b".") for i in range(count)]
-
-
-def rows(
-    batches: Iterator[RawBatch] | Sequence[RawBatch],
-) -> dict[tuple[str, int], list[tuple[int, bytes | None]]]:
-    """Offsets and values of every partition, in the order in which they came."""
-    found: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}
-    for batch in batches:
-        for column in (batch.values, batch.offsets, batch.timestamps, batch.keys):
-            if column is not None:
-                column.validate(full=True)
-                assert len(column) == len(batch)
-        assert len(batch) > 0
-        pairs = zip(batch.offsets.to_pylist(), batch.values.to_pylist(), strict=True)
-        found.setdefault((batch.topic, batch.partition), []).extend(pairs)
-    return found
+from frazil.stream.source import Slice
 
 
 def test_the_fixture_reads_the_way_it_says(way: str, reader: Reader, topic: Topic, kafka: Kafka) -> None:
@@ -222,7 +137,7 @@ def compacted(kafka: Kafka) -> str:
         "max.compaction.lag.ms": "100",
     }
     name = kafka.create_topic("fetch-compacted", config=settings)
-    producer = Producer(_quiet(kafka))
+    producer = Producer(quiet(kafka))
     for value in range(20):
         producer.produce(name, f"{value}".encode(), key=f"{value % 2}", partition=0)
     assert producer.flush(30) == 0
@@ -230,7 +145,7 @@ def compacted(kafka: Kafka) -> str:
 
 
 def test_a_compacted_topic_has_gaps(kafka: Kafka, compacted: str, reader: Reader) -> None:
-    producer = Producer(_quiet(kafka))
+    producer = Producer(quiet(kafka))
     one = reader(idle_seconds=20)
     deadline = time.monotonic() + 60
     found = rows(one.read([Slice(compacted, 0, 0, 20)]))[compacted, 0]
@@ -248,7 +163,7 @@ def test_a_compacted_topic_has_gaps(kafka: Kafka, compacted: str, reader: Reader
 
 def test_nulls_empties_keys_headers(kafka: Kafka, topic: Topic, reader: Reader) -> None:
     name = topic()
-    producer = Producer(_quiet(kafka))
+    producer = Producer(quiet(kafka))
     records: list[tuple[bytes | None, bytes | None]] = [
         (None, b"k1"),
         (b"", b""),
@@ -270,47 +185,6 @@ def test_nulls_empties_keys_headers(kafka: Kafka, topic: Topic, reader: Reader) 
     assert batch.values.to_pylist() == [value for value, _ in records * 5][3:]
     (batch,) = reader().read([Slice(name, 0, 3, 4)])
     assert batch.values.to_pylist() == [None]
-
-
-def test_headers(kafka: Kafka, topic: Topic, reader: Reader) -> None:
-    name = topic()
-    producer = Producer(_quiet(kafka))
-    kinds: list[list[tuple[str, str | bytes | None]]] = [
-        [("trace", b"\x00\xff"), ("trace", b"again"), ("none", None), ("empty", b"")],
-        [],
-        [("größe", b"1")],
-        [("", b"")],
-    ]
-    sent = [kinds[i % len(kinds)] for i in range(3000)]
-    for value, headers in enumerate(sent):
-        producer.produce(name, b"%d" % value, None, 0, headers=headers)
-        producer.poll(0)
-    assert producer.flush(30) == 0
-    for options in ({}, {"batch_records": 7}, {"batch_bytes": 500}):
-        batches = list(reader(headers=True, **options).read([Slice(name, 0, 1, 3000)]))
-        found: list[list[tuple[str, str | bytes | None]]] = []
-        for batch in batches:
-            assert batch.headers is not None
-            batch.headers.validate(full=True)
-            assert batch.headers.type == arrow_type(MetadataColumns(headers="h").fields()[0].type)
-            found += [[(one["key"], one["value"]) for one in record] for record in batch.headers.to_pylist()]
-        assert found == sent[1:]
-        assert len(rows(batches)[name, 0]) == 2999
-    (batch,) = reader(headers=True).read([Slice(name, 0, 1, 2)])
-    assert batch.headers is not None
-    assert batch.headers.to_pylist() == [[]]
-    (batch,) = reader().read([Slice(name, 0, 1, 2)])
-    assert batch.headers is None
-
-
-def test_headers_count_for_the_size_of_batches(kafka: Kafka, topic: Topic, reader: Reader) -> None:
-    name = topic()
-    producer = Producer(_quiet(kafka))
-    for _ in range(20):
-        producer.produce(name, None, None, 0, headers={"h": b"x" * 1000})
-    assert producer.flush(30) == 0
-    batches = list(reader(headers=True, batch_bytes=2500).read([Slice(name, 0, 0, 20)]))
-    assert {len(batch) for batch in batches} == {2}
 
 
 def test_batches_know_their_slice(kafka: Kafka, topic: Topic, reader: Reader) -> None:

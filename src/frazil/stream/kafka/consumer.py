@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin._metadata import TopicMetadata
 
-from frazil.core.errors import InvalidConfig
+from frazil.core.errors import InvalidConfig, Unsupported
 from frazil.stream.source import RawBatch, Slice
 
 #: A slice that was read to its end: the topic and the partition.
@@ -28,6 +29,9 @@ HEADERS = pa.list_(
 
 _log = logging.getLogger(__name__)
 _MESSAGES = 10_000
+#: The client forgets to fail at a name that is no UTF-8, and the list it then gives must not be looked at.
+#: Python notices that in a call like this; in `message.headers()`, once the loop is hot, it does not.
+_read_headers = operator.methodcaller("headers")
 #: What a header takes besides its bytes.
 _HEADER_BYTES = 8
 _SECONDS = 0.2
@@ -268,8 +272,15 @@ class PythonFetcher:
 
 
 def _headers(message: Message) -> Headers:
-    # As read, they are always a list, and their values bytes.
-    return cast("Headers", message.headers() or [])
+    try:
+        # As read, they are always a list, and their values bytes.
+        return cast("Headers", _read_headers(message) or [])
+    except (SystemError, UnicodeDecodeError):
+        where = f"{message.topic()}[{message.partition()}] at offset {message.offset()}"
+        raise Unsupported(
+            f"a header of {where} has a name that is no UTF-8, which Kafka's Python client cannot read; "
+            "frazil's native reader can (install a C compiler and frazil again), or leave the headers out"
+        ) from None
 
 
 def _headers_size(headers: Headers) -> int:
