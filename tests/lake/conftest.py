@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lake.network import CommitNetwork
+from tests.lake.pairs import Pair
 from tests.lake.support import Reader
 
 from frazil.client import Client
@@ -38,6 +40,21 @@ def lake(spark: SparkSession, client: Client) -> Iterator[Lake]:
 
 
 @pytest.fixture
+def network(frazil_sqlite: FrazilServer) -> Iterator[CommitNetwork]:
+    with CommitNetwork(frazil_sqlite.port) as between:
+        yield between
+
+
+@pytest.fixture
+def far_lake(spark: SparkSession, network: CommitNetwork) -> Iterator[Lake]:
+    """The catalog as seen through the network."""
+    with Client(network.uri) as client:
+        opened = Lake(spark, client, settings={"rest.client.socket-timeout-ms": "1500"})
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
 def make_table(lake: Lake) -> MakeTable:
     """A new table of two columns at each call."""
     return lambda: lake.create(("lake",), f"t{next(_numbers)}", SCHEMA)
@@ -52,3 +69,8 @@ def table(make_table: MakeTable) -> LakeTable:
 def reader(client: Client, table: LakeTable) -> Reader:
     """The table as PyIceberg and the REST client see it."""
     return Reader(client, table)
+
+
+@pytest.fixture
+def pair(client: Client, make_table: MakeTable) -> Pair:
+    return Pair(client, make_table(), make_table())

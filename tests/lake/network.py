@@ -39,7 +39,7 @@ class CommitNetwork(FaultyNetwork):
     def next_fault(self, seen: Seen) -> Fault | Reply:
         if seen.method == "GET" and "/tables/" in seen.path and self.loads:
             self.loads.pop(0)()
-        if seen.method != "POST" or "/tables/" not in seen.path:
+        if seen.method != "POST" or not ("/tables/" in seen.path or "/transactions/" in seen.path):
             return Fault.PASS
         self.commits.append(seen)
         accident = self.accidents.pop(0) if self.accidents else Accident()

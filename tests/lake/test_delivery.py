@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.client.faulty import Fault, Reply
 from tests.lake.network import Accident, CommitNetwork
 from tests.lake.support import Reader, commit, first, foreign_append, local
 
-from frazil.client import Client
 from frazil.core.errors import CommitFailed, CommitStateUnknown, InvalidInput, Superseded
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.lake.catalog import Lake
@@ -20,27 +18,15 @@ from frazil.lake.delivery import Patience
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 #: An error as our server words it.
 SORRY = json.dumps({"error": {"message": "sorry", "type": "InternalServerError", "code": 500}}).encode()
 JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def network(frazil_sqlite: FrazilServer) -> Iterator[CommitNetwork]:
-    with CommitNetwork(frazil_sqlite.port) as between:
-        yield between
-
-
-@pytest.fixture
-def far(spark: SparkSession, network: CommitNetwork, table: LakeTable) -> Iterator[LakeTable]:
+def far(far_lake: Lake, table: LakeTable) -> LakeTable:
     """The table as seen through the network."""
-    with Client(network.uri) as client:
-        lake = Lake(spark, client, settings={"rest.client.socket-timeout-ms": "1500"})
-        yield lake.load(table.namespace, table.name)
-        lake.close()
+    return far_lake.load(table.namespace, table.name)
 
 
 @pytest.fixture

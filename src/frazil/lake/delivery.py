@@ -104,8 +104,7 @@ class Delivery:
         )
 
     def _home_last(self) -> list[LakeTable]:
-        """The order to load in: if a companion has moved because our commit landed, the home table, which is
-        asked after it, tells."""
+        """The order to load in: what the home table tells is never older than what the others do."""
         return [*self.companions, self.table]
 
     def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt:
