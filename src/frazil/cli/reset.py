@@ -66,12 +66,12 @@ def reset(
     from frazil.lake.authority import MetadataHistory
     from frazil.lake.catalog import Lake
     from frazil.stream import reset as work
-    from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+    from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, kafka_source
 
     (config,) = pipelines.pipelines
-    log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
+    log = KafkaLog(kafka_source(config, "reset"), timeout_seconds=COMMAND_SECONDS)
     with connect(pipelines) as client:
-        metadata = client.tables.load(config.table.namespace, config.table.name).metadata
+        metadata = client.tables.load(*config.home).metadata
         planned = work.plan_reset(config, MetadataHistory(metadata), log, target)
         if not as_json:
             _show(planned)

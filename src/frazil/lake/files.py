@@ -18,6 +18,8 @@ class FileOptions:
     size: int = 128 * MEGABYTE
     compression: str = "zstd"
     compression_level: int | None = None
+    #: `parquet`, `orc` or `avro`.
+    format: str = "parquet"
 
 
 @dataclass(frozen=True)

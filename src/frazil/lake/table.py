@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from frazil.client import Renewing
 from frazil.core.errors import HistoryChanged, ServiceError
 from frazil.core.names import show
 from frazil.core.partitioning import PartitionSpec
@@ -138,6 +139,16 @@ class LakeTable:
     def write_target(self, options: FileOptions | None = None) -> WriteTarget:
         """What a task must know to write files of this table."""
         return WriteTarget(self.data_location, self.schema, self.spec, options or FileOptions())
+
+    def renewing_keys(self, margin: float) -> Renewing | None:
+        """Keys for the place of its data files that never end, as long as they are asked for; None: local."""
+        place, where = self.data_location, (self.namespace, self.name)
+        if place.startswith(("/", "file:")):
+            return None
+        # By place: a table with `write.data.path` has keys for several.
+        return Renewing(
+            lambda: self.lake.client.tables.credentials(*where, location=place), margin=margin
+        )
 
     def storage(self) -> FileStorage:
         """The place of its data files, with new keys from the catalog where it needs any."""

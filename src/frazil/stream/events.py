@@ -32,7 +32,8 @@ class RoundStarted:
 class RoundCommitted:
     pipeline: str
     round: int
-    snapshot_id: int
+    #: None where there are no snapshots.
+    snapshot_id: int | None
     #: Records read and rows written by this round.
     read: int
     written: int
@@ -49,6 +50,8 @@ class RoundCommitted:
     total_written: int
     #: The lag by topic and partition.
     lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: Of the records read, those that became dead letters.
+    bad: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,31 +15,28 @@ import msgspec
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from frazil.core.errors import FrazilError, InvalidConfig, InvalidInput
+from frazil.core.errors import FrazilError, InvalidConfig
 from frazil.core.failpoints import reach
-from frazil.core.schema import Field, Schema, primitives
-from frazil.lake.writer import TableWriter
+from frazil.core.schema import Schema, primitives
 from frazil.stream.config.model import Transform
+from frazil.stream.dead_letters import DECODE
+from frazil.stream.decoding import Reading, decoded
+from frazil.stream.needs import Lacking
+from frazil.stream.outlets import Outlet, Writing
 from frazil.stream.source import Slice
-from frazil.stream.tasks import (
-    Failure,
-    Reading,
-    SliceCounter,
-    SliceReport,
-    TaskReport,
-    Writing,
-    decoded,
-    open_writer,
-)
+from frazil.stream.spark_types import to_spark
+from frazil.stream.tasks import Failure, SliceCounter, TaskReport, open_outlet
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.client import VendedCredentials
+    from frazil.stream.outlets import Keys
+
+    #: By the slices of a task.
+    Reports = dict[tuple[Slice, ...], TaskReport]
 
 _FAILURE = re.compile(r"frazil-failure:([0-9a-f]+):")
-_UUID_BYTES = 16
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMANDS = (f"{_PLANS}.Command", f"{_PLANS}.ParsedStatement")
 #: The view that SQL transforms select from.
@@ -50,11 +46,11 @@ SOURCE_VIEW = "source"
 class TaskFailed(Exception):
     """Carries a failure through Spark's own exceptions, which keep only the text."""
 
-    def __init__(self, error: FrazilError) -> None:
+    def __init__(self, error: FrazilError | Lacking) -> None:
         super().__init__(f"frazil-failure:{msgspec.json.encode(Failure.of(error)).hex()}:")
 
 
-def failure_in(text: str) -> FrazilError | None:
+def failure_in(text: str) -> FrazilError | Lacking | None:
     """The error that a task raised, out of what Spark made of it.
 
     The text may quote records, which anybody may have written: it is never unpickled.
@@ -68,15 +64,13 @@ def failure_in(text: str) -> FrazilError | None:
         return None
 
 
-class _Merged(AccumulatorParam[dict[Slice, SliceReport]]):
-    """By slice, so that a task that ran twice counts once."""
+class _Merged(AccumulatorParam["Reports"]):
+    """By slices, so that a task that ran twice counts once."""
 
-    def zero(self, value: dict[Slice, SliceReport]) -> dict[Slice, SliceReport]:
+    def zero(self, value: Reports) -> Reports:
         return {}
 
-    def addInPlace(  # noqa: N802 - Spark's name
-        self, value1: dict[Slice, SliceReport], value2: dict[Slice, SliceReport]
-    ) -> dict[Slice, SliceReport]:
+    def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802 - Spark's name
         return value1 | value2
 
 
@@ -85,9 +79,9 @@ class SourceFrame:
     """The decoded records of a round; reading them fills `reports`."""
 
     frame: DataFrame
-    reports: Accumulator[dict[Slice, SliceReport]]
+    reports: Accumulator[Reports]
 
-    def taken(self) -> tuple[SliceReport, ...]:
+    def taken(self) -> tuple[TaskReport, ...]:
         """The reports, once. PySpark keeps every accumulator for ever, so that it has to be emptied."""
         found = tuple(self.reports.value.values())
         self.reports.value = {}
@@ -95,18 +89,23 @@ class SourceFrame:
 
 
 def source_frame(
-    spark: SparkSession, tasks: tuple[tuple[Slice, ...], ...], reading: Broadcast[Reading]
+    spark: SparkSession,
+    tasks: tuple[tuple[Slice, ...], ...],
+    reading: Broadcast[Reading],
+    keys: Broadcast[Keys],
+    writing: Writing,
 ) -> SourceFrame:
-    """One partition for each task."""
-    reports = spark.sparkContext.accumulator({}, _Merged())
+    """One partition for each task. Bad records go from there to their table; `writing` says where."""
+    reports: Accumulator[Reports] = spark.sparkContext.accumulator({}, _Merged())
 
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             for index in number.column(0).to_pylist():
-                yield from _read(tasks[index], reading.value, reports)
+                outlet = open_outlet(index, keys, writing)
+                yield from _read(tasks[index], reading.value, outlet, reports)
 
     # The schema is the driver's: a worker must not be asked for the broadcast to know it.
-    ddl = reading.value.schema.to_spark_ddl()
+    ddl = reading.value.columns.to_spark_ddl()
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
     return SourceFrame(frame, reports)
 
@@ -167,30 +166,32 @@ def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
     return made
 
 
-def written(
-    frame: DataFrame, keys: Broadcast[VendedCredentials] | None, writing: Writing
-) -> tuple[TaskReport, ...]:
-    """Write the rows of a frame as data files of the table."""
+def written(frame: DataFrame, keys: Broadcast[Keys], writing: Writing) -> tuple[TaskReport, ...]:
+    """Write the rows of a frame as data files."""
     write = _writer_of(keys, writing)
     rows = frame.mapInArrow(write, "report binary").collect()
     return tuple(pickle.loads(row.report) for row in rows)  # noqa: S301 - written by our own tasks
 
 
 def _read(
-    slices: tuple[Slice, ...], reading: Reading, reports: Accumulator[dict[Slice, SliceReport]]
+    slices: tuple[Slice, ...], reading: Reading, outlet: Outlet, reports: Accumulator[Reports]
 ) -> Iterator[pa.RecordBatch]:
     counter = SliceCounter(slices, reading.event_time)
     try:
-        for raw, batch in decoded(reading, slices):
-            counter.add(raw, batch)
-            yield _to_spark(batch, reading.schema)
-    except FrazilError as error:
+        for rows in decoded(reading, slices):
+            counter.add(rows, len(rows.bad))
+            if rows.bad:
+                outlet.set_aside(rows.raw, rows.bad, DECODE)
+            yield to_spark(rows.batch, reading.columns)
+        files = outlet.close()
+    except (FrazilError, Lacking) as error:
+        outlet.abort()
         raise TaskFailed(error) from None
-    reports.add({report.slice: report for report in counter.reports()})
+    reports.add({slices: TaskReport(counter.reports(), files)})
 
 
 def _writer_of(
-    keys: Broadcast[VendedCredentials] | None, writing: Writing
+    keys: Broadcast[Keys], writing: Writing
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -198,9 +199,8 @@ def _writer_of(
         context = TaskContext.get()
         assert context is not None, "this runs in a task"
         try:
-            writer = open_writer(context.partitionId(), keys, writing)
-            report = _written(writer, batches, writing.target.schema)
-        except FrazilError as error:
+            report = _written(open_outlet(context.partitionId(), keys, writing), batches)
+        except (FrazilError, Lacking) as error:
             raise TaskFailed(error) from None
         reach("task.written")
         yield pa.RecordBatch.from_pydict({"report": [pickle.dumps(report)]})
@@ -208,45 +208,11 @@ def _writer_of(
     return write
 
 
-def _written(writer: TableWriter, batches: Iterable[pa.RecordBatch], schema: Schema) -> TaskReport:
+def _written(outlet: Outlet, batches: Iterable[pa.RecordBatch]) -> TaskReport:
     try:
         for batch in batches:
-            writer.write(_from_spark(batch, schema))
-        return TaskReport(files=tuple(writer.close()))
+            outlet.write(batch)
+        return TaskReport(files=outlet.close())
     except BaseException:
-        writer.abort()
+        outlet.abort()
         raise
-
-
-def _to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Spark knows neither UUIDs nor binaries of fixed length."""
-    if not any(pa.types.is_fixed_size_binary(kind) for kind in batch.schema.types):
-        return batch
-    columns = [_loosened(column, field) for column, field in zip(batch.columns, schema.fields, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _loosened(column: pa.Array, field: Field) -> pa.Array:
-    if field.type == "uuid":
-        texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in column.to_pylist()]
-        return pa.array(texts, pa.string())
-    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
-
-
-def _from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    texts = {field.name for field in schema if field.type == "uuid"}
-    if not texts:
-        return batch
-    columns = [
-        _uuid_bytes(column) if name in texts and pa.types.is_string(column.type) else column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _uuid_bytes(column: pa.Array) -> pa.Array:
-    try:
-        values = [None if text is None else uuid.UUID(text).bytes for text in column.to_pylist()]
-    except ValueError:
-        raise InvalidInput("the transform gave a text that is no UUID for a column of UUIDs") from None
-    return pa.array(values, pa.binary(_UUID_BYTES))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,19 @@ from pyspark.errors import PySparkException
 from frazil.core.errors import FrazilError, RoundFailed, ServiceError
 from frazil.core.schema import Schema
 from frazil.lake.files import DataFile
-from frazil.stream.config.model import PipelineConfig
+from frazil.stream.config.model import AvroFormat, FileSource, Format, ParquetFormat, PipelineConfig
+from frazil.stream.decoding import Reading
 from frazil.stream.frames import apply_transform, failure_in, source_frame, written
-from frazil.stream.source import Slice
-from frazil.stream.tasks import Reading, SliceReport, Writing, ingest
+from frazil.stream.needs import Lacking, Needs
+from frazil.stream.outlets import Writing
+from frazil.stream.source import Reader, Slice
+from frazil.stream.tasks import SliceReport, TaskReport, ingest
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-    from frazil.client import VendedCredentials
+    from frazil.stream.outlets import Keys
 
 _LINES = 3
 
@@ -32,19 +36,17 @@ class JobResult:
     """What the tasks of a round did together."""
 
     slices: tuple[SliceReport, ...]
-    files: tuple[DataFile, ...]
+    #: By table.
+    files: Mapping[str, tuple[DataFile, ...]]
 
     @property
     def read(self) -> int:
         return sum(report.records for report in self.slices)
 
     @property
-    def written(self) -> int:
-        return sum(file.records for file in self.files)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size for file in self.files)
+    def bad(self) -> int:
+        """Records that became no row."""
+        return sum(report.bad for report in self.slices)
 
     def watermark(self, before: int | None) -> int | None:
         """The event time that every partition of the round has reached; it never goes back."""
@@ -65,8 +67,7 @@ class Jobs:
     def __init__(self, spark: SparkSession, config: PipelineConfig) -> None:
         self._spark = spark
         self._config = config
-        reading = Reading(config.source.settings, config.schema, config.format, config.event_time)
-        self._reading: Broadcast[Reading] = spark.sparkContext.broadcast(reading)
+        self._reading: tuple[Reading, Broadcast[Reading]] | None = None
 
     @property
     def parallelism(self) -> int:
@@ -75,64 +76,104 @@ class Jobs:
     def run(
         self,
         tasks: tuple[tuple[Slice, ...], ...],
-        keys: Broadcast[VendedCredentials] | None,
+        reader: Reader,
+        schema: Schema,
+        keys: Broadcast[Keys],
         writing: Writing,
     ) -> JobResult:
-        """Read, decode and write; the error that a task met, as what it was."""
+        """Read, decode and write; `schema` has the columns of values, which a contract may let grow.
+
+        The error that a task met is raised as what it was. Lacking: the sink must adapt first.
+        """
+        reading = self._sent(reader, schema)
         try:
             if self._config.transform is None:
-                return self._fused(tasks, keys, writing)
-            return self._through_spark(tasks, keys, writing)
+                reports = self._fused(tasks, reading, keys, writing)
+            else:
+                reports = self._through_spark(tasks, reading, keys, writing)
         except (Py4JError, PySparkException) as error:
             raise _translated(error) from None
+        _raise_failures(reports)
+        files: dict[str, tuple[DataFile, ...]] = defaultdict(tuple)
+        for report in reports:
+            for table, written_files in report.files.items():
+                files[table] += written_files
+        return JobResult(tuple(found for report in reports for found in report.slices), files)
 
     def _fused(
         self,
         tasks: tuple[tuple[Slice, ...], ...],
-        keys: Broadcast[VendedCredentials] | None,
+        reading: Broadcast[Reading],
+        keys: Broadcast[Keys],
         writing: Writing,
-    ) -> JobResult:
+    ) -> list[TaskReport]:
         # An RDD, not mapInArrow: no plan to make and no rows to exchange, so a round costs less.
         numbered = self._spark.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
-        work = functools.partial(ingest, reading=self._reading, keys=keys, writing=writing)
-        reports = numbered.mapPartitions(work).collect()
-        for report in reports:
-            if report.failure is not None:
-                raise report.failure.error()
-        return JobResult(
-            tuple(found for report in reports for found in report.slices),
-            _files(report.files for report in reports),
-        )
+        work = functools.partial(ingest, reading=reading, keys=keys, writing=writing)
+        return numbered.mapPartitions(work).collect()
 
     def _through_spark(
         self,
         tasks: tuple[tuple[Slice, ...], ...],
-        keys: Broadcast[VendedCredentials] | None,
+        reading: Broadcast[Reading],
+        keys: Broadcast[Keys],
         writing: Writing,
-    ) -> JobResult:
+    ) -> list[TaskReport]:
         assert self._config.transform is not None, "without a transform the fused path is taken"
-        source = source_frame(self._spark, tasks, self._reading)
+        source = source_frame(self._spark, tasks, reading, keys, writing)
         reports = written(apply_transform(self._config.transform, source.frame), keys, writing)
-        return JobResult(source.taken(), _files(report.files for report in reports))
+        return [*source.taken(), *reports]
+
+    def _sent(self, reader: Reader, schema: Schema) -> Broadcast[Reading]:
+        """Once for many rounds: the reader of most sources and the schema seldom change."""
+        config = self._config
+        wanted = Reading(
+            reader,
+            decoded_format(config),
+            schema,
+            config.metadata,
+            config.contract,
+            config.event_time,
+            config.dead_letters is not None,
+            config.limits.bytes_per_record,
+        )
+        if self._reading is None or self._reading[0] != wanted:
+            self._reading = wanted, self._spark.sparkContext.broadcast(wanted)
+        return self._reading[1]
+
+
+def decoded_format(config: PipelineConfig) -> Format:
+    """What a decoder gets to see: of files of Avro, rows."""
+    if isinstance(config.source, FileSource) and isinstance(config.format, AvroFormat):
+        return ParquetFormat()
+    return config.format
 
 
 def rows_schema(spark: SparkSession, config: PipelineConfig) -> Schema:
     """The columns that land in the table."""
     if config.transform is None:
-        return config.schema
+        return config.source_schema
     from frazil.lake.schemas import schema_of
     from frazil.stream.frames import empty_frame, require_query
 
     if config.transform.sql is not None:
         require_query(spark, config.transform.sql)
-    return schema_of(apply_transform(config.transform, empty_frame(spark, config.schema)))
+    return schema_of(apply_transform(config.transform, empty_frame(spark, config.source_schema)))
 
 
-def _files(parts: Iterable[tuple[DataFile, ...]]) -> tuple[DataFile, ...]:
-    return tuple(file for part in parts for file in part)
+def _raise_failures(reports: Iterable[TaskReport]) -> None:
+    """An error first: what is lacking may be for nothing then."""
+    failures = [report.failure for report in reports if report.failure is not None]
+    needs = Needs()
+    for failure in failures:
+        if not failure.needs:
+            raise failure.error()
+        needs |= failure.needs
+    if needs:
+        raise Lacking(needs)
 
 
-def _translated(error: Exception) -> FrazilError:
+def _translated(error: Exception) -> FrazilError | Lacking:
     if isinstance(error, Py4JNetworkError):
         return ServiceError("Spark's JVM ended while a round was running. Nothing was lost: run it again")
     text = str(error)

@@ -6,31 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from frazil.client import Client, Renewing
-from frazil.core.errors import (
-    AlreadyExists,
-    BadRecord,
-    FrazilError,
-    InvalidConfig,
-    NoSuchTable,
-    Outcome,
-    RoundFailed,
-)
+from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.names import show
-from frazil.core.schema import Schema
-from frazil.core.stamp import Position
-from frazil.lake.authority import find_stamp
 from frazil.lake.catalog import Lake
-from frazil.lake.credentials import TaskKeys
 from frazil.lake.delivery import Patience
-from frazil.lake.leftovers import remove_leftovers
 from frazil.lake.session import use_catalog
-from frazil.lake.table import LakeTable
-from frazil.lake.writers import PipelineWriter, RoundTicket
+from frazil.stream.columns import with_columns
 from frazil.stream.config.model import Limits, PipelineConfig
 from frazil.stream.events import (
     CaughtUp,
@@ -41,17 +26,16 @@ from frazil.stream.events import (
     RoundStarted,
     Stopped,
 )
-from frazil.stream.fit import problems
+from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
-from frazil.stream.kafka.log import KafkaLog
-from frazil.stream.rounds import RoundPlan, confirm, plan_round, reached
-from frazil.stream.tasks import Writing
+from frazil.stream.needs import Lacking
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.iceberg import IcebergSink
+from frazil.stream.sinks.sink import Sink, Turn
+from frazil.stream.source import Feed, Goal
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
     from pyspark.sql import SparkSession
-
-    from frazil.client import VendedCredentials
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
@@ -62,8 +46,17 @@ _LONGEST_WAIT = 30.0
 _FAILED_ROUNDS = 5
 #: A bounded run does not wait for ever for something that is down.
 _ONCE_ATTEMPTS = 6
-#: Keys in the hands of a task last at least this long, or half of their life.
-_KEY_MARGIN = 600.0
+#: A round is run again for columns and tables that came up; more often than this, something is wrong.
+_ADAPTATIONS = 20
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What rounds are made with."""
+
+    feed: Feed
+    sink: Sink
+    jobs: Jobs
 
 
 class PipelineLoop:
@@ -89,12 +82,9 @@ class PipelineLoop:
         self._once = once
         self._stopping = threading.Event()
         self._patience = Patience(waiting=self._waiting)
-        self._log = KafkaLog(config.source)
-        self._target: dict[str, tuple[int, ...]] | None = None
-        #: The columns that land in the table.
-        self._rows: Schema | None = None
+        self._goal: Goal | None = None
         self._rate = 0.0
-        self._failed: list[RoundTicket] = []
+        self._failed: list[Turn] = []
 
     def stop(self) -> None:
         """Finish the round in hand, then end."""
@@ -123,190 +113,146 @@ class PipelineLoop:
         opened = self._retrying(self._open)
         if opened is None:
             return
-        writer, jobs, keys = opened
+        work = opened
         while not self._stopping.is_set():
             started = time.monotonic()
-            plan = self._retrying(lambda: self._round(writer, jobs, keys))
-            if plan is None or (self._target is not None and reached(self._target, writer.stamp, plan)):
+            plan = self._retrying(lambda: self._round(work))
+            if plan is None or (self._goal is not None and self._goal(work.sink.stamp, plan)):
                 return
+            work.sink.rest()
             if plan.lag:
                 continue
             if not plan.tasks:
                 self._observer.notify(CaughtUp(self.name))
             self._stopping.wait(max(0.0, started + self._config.freshness - time.monotonic()))
 
-    def _open(self) -> tuple[PipelineWriter, Jobs, TaskKeys | None]:
+    def _open(self) -> _Work:
         """Everything that a round needs; the claim comes last, so that a wrong setting changes nothing."""
-        config, lake = self._config, self._connect()
+        lake = self._connect()
+        feed = feed_of(self._config, lake)
+        self._config = config = with_columns(self._config, feed)
         if config.transform is not None:
             use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)
-        if self._once and self._target is None:
-            self._target = self._log.ends(self._log.topics())
-        where = (config.table.namespace, config.table.name)
-        try:
-            table, created = lake.load(*where), False
-        except NoSuchTable:
-            table, created = self._created(lake, rows)
-        self._rows = rows
-        self._require_fit(table)
-        keys, jobs = self._keys(lake.client, table), Jobs(self._spark, config)
-        before = find_stamp(table, self.name)
+        if self._once and self._goal is None:
+            self._goal = feed.goal()
+        sink = IcebergSink(config, self._spark, lake, rows, ledger_of(config))
+        jobs = Jobs(self._spark, config)
+        before = sink.before()
         if before is not None:
-            plan_round(before, self._log, config.limits, jobs.parallelism)
-        writer = PipelineWriter.claim(lake, table, self.name, self._first, config.hash, self._patience)
-        self._observer.notify(Claimed(self.name, show(*where), writer.stamp.epoch, created, before is None))
-        self._sweep(writer)
-        return writer, jobs, keys
+            feed.plan(before, config.limits, jobs.parallelism)
+        sink.claim(feed.first, self._patience)
+        table = show(config.table.namespace, config.table.name)
+        self._observer.notify(Claimed(self.name, table, sink.stamp.epoch, sink.created, before is None))
+        return _Work(feed, sink, jobs)
 
-    def _require_fit(self, table: LakeTable) -> None:
-        assert self._rows is not None, "the columns of the rows are known before the table is"
-        if wrong := problems(self._rows, table.schema):
-            raise InvalidConfig(
-                f"pipeline '{self.name}' does not fit the table {table}: {'; '.join(wrong)}. Change "
-                "the pipeline's schema or the table's"
-            )
-
-    def _sweep(self, writer: PipelineWriter) -> None:
-        """Files of writers that died are removed; if the store refuses just now, by the next claim."""
-        try:
-            swept = remove_leftovers(writer)
-        except FrazilError as error:
-            _logger.warning("pipeline %s: files of older writers stay: %s", self.name, error.message)
-            return
-        if swept.removed:
-            _logger.info("pipeline %s: removed %d files of older writers", self.name, len(swept.removed))
-
-    def _created(self, lake: Lake, rows: Schema) -> tuple[LakeTable, bool]:
-        table = self._config.table
-        try:
-            return (
-                lake.create(
-                    table.namespace,
-                    table.name,
-                    rows,
-                    table.partitioning,
-                    table.properties,
-                    table.format_version,
-                ),
-                True,
-            )
-        except AlreadyExists:
-            # Another pipeline of the same table was faster.
-            return lake.load(table.namespace, table.name), False
-
-    def _first(self) -> tuple[str, dict[str, Position]]:
-        return self._log.identity(), self._log.start(self._config.source.start)
-
-    def _keys(self, client: Client, table: LakeTable) -> TaskKeys | None:
-        place, where = table.data_location, (table.namespace, table.name)
-        if place.startswith(("file:", "/")):
-            return None
-        # By place: a table with `write.data.path` has keys for several.
-        keys = Renewing(lambda: client.tables.credentials(*where, location=place), margin=_KEY_MARGIN)
-        return TaskKeys(self._spark, keys)
-
-    def _round(self, writer: PipelineWriter, jobs: Jobs, keys: TaskKeys | None) -> RoundPlan:
+    def _round(self, work: _Work) -> RoundPlan:
         """Plan, run, commit. With a bad record in it: what is before that record, then its error."""
-        sent = keys.broadcast() if keys is not None else None
-        plan = plan_round(writer.stamp, self._log, self._limits(sent), jobs.parallelism)
+        parallelism = min(work.jobs.parallelism, work.sink.most_tasks or work.jobs.parallelism)
+        plan = work.feed.plan(work.sink.stamp, self._limits(work.sink), parallelism)
         bad: BadRecord | None = None
         while plan.tasks:
             try:
-                self._land(writer, jobs, plan, sent)
+                self._adapted(work, plan)
                 break
             except BadRecord as error:
-                if error.position is None:
+                # Of a file, say: there is no place in it where the next round could go on.
+                if error.position is None or error.position[0] not in plan.positions:
                     raise
                 bad, plan = bad or error, plan.before(*error.position)
         if bad is not None:
             raise bad
         return plan
 
-    def _land(
-        self,
-        writer: PipelineWriter,
-        jobs: Jobs,
-        plan: RoundPlan,
-        sent: Broadcast[VendedCredentials] | None,
-    ) -> None:
+    def _adapted(self, work: _Work, plan: RoundPlan) -> None:
+        """Run the round until the tables have all that its rows need."""
+        for _ in range(_ADAPTATIONS):
+            try:
+                return self._land(work, plan)
+            except Lacking as error:
+                work.sink.adapt(error.needs)
+        raise RoundFailed(
+            f"pipeline '{self.name}': a round met new columns or tables {_ADAPTATIONS} times in a row"
+        )
+
+    def _land(self, work: _Work, plan: RoundPlan) -> None:
         """A round that fails leaves nothing behind."""
         started = time.monotonic()
         reach("round.planned")
-        ticket = writer.begin()
-        # Somebody may have renamed or dropped a column: its values would be left out without a word.
-        self._require_fit(writer.table)
-        self._observer.notify(RoundStarted(self.name, ticket.round, plan.offsets, plan.lag, len(plan.tasks)))
+        sink = work.sink
+        turn = sink.begin(plan)
+        self._observer.notify(RoundStarted(self.name, turn.round, plan.offsets, plan.lag, len(plan.tasks)))
         try:
-            target = writer.table.write_target(self._config.table.files)
-            result = jobs.run(plan.tasks, sent, Writing(target, ticket.prefix))
-            confirm(writer.stamp, self._log, plan.positions)
+            reader = work.feed.reader(sink.stamp)
+            result = work.jobs.run(plan.tasks, reader, sink.schema, turn.keys, turn.writing)
+            work.feed.confirm(sink.stamp, plan)
             reach("round.job-done")
+            self._require_rate(result)
             worked = time.monotonic()
             self._rate = plan.offsets / max(worked - started, 0.001)
-            self._commit(writer, ticket, plan, result, started, worked)
-        except FrazilError as error:
+            self._commit(work, turn, plan, result, started, worked)
+        except (FrazilError, Lacking) as error:
             # While nobody knows whether a commit landed, its files may be the table's; if it did (and an
             # observer failed), they are.
-            if error.outcome is not Outcome.UNKNOWN and ticket.token != writer.stamp.token:
-                self._failed.append(ticket)
-                self._discard(writer)
+            unknown = isinstance(error, FrazilError) and error.outcome is Outcome.UNKNOWN
+            if not unknown and turn.token != sink.stamp.token:
+                self._failed.append(turn)
+                self._discard(sink)
             raise
         # Once more: when a job fails, Spark lets its other tasks run to their end.
-        self._failed = self._discard(writer)
+        self._failed = self._discard(sink)
 
-    def _discard(self, writer: PipelineWriter) -> list[RoundTicket]:
+    def _discard(self, sink: Sink) -> list[Turn]:
         """Remove the files of failed rounds; returns those whose turn comes again."""
         left = []
-        for ticket in self._failed:
+        for turn in self._failed:
             try:
-                writer.discard(ticket)
+                sink.discard(turn)
             except FrazilError as error:
                 _logger.warning("pipeline %s: files of a failed round stay: %s", self.name, error.message)
-                left.append(ticket)
+                left.append(turn)
         return left
 
-    def _commit(
-        self,
-        writer: PipelineWriter,
-        ticket: RoundTicket,
-        plan: RoundPlan,
-        result: JobResult,
-        started: float,
-        worked: float,
-    ) -> None:
-        stamp = writer.commit(
-            ticket,
-            {str(writer.table): result.files},
-            positions=plan.positions,
-            read=result.read,
-            written=result.written,
-            watermark=result.watermark(writer.stamp.watermark),
+    def _require_rate(self, result: JobResult) -> None:
+        """Too many bad records at once are not bad records, but a wrong schema or a broken producer."""
+        letters = self._config.dead_letters
+        if letters is None or letters.stop_above is None or result.bad <= letters.stop_above * result.read:
+            return
+        raise BadRecord(
+            f"pipeline '{self.name}': {result.bad} of {result.read} records of a round are bad, more than "
+            f"the {letters.stop_above:.2%} of `dead_letters.stop_above`. Nothing of the round was written; "
+            "correct the schema or the records, or allow a higher share"
         )
+
+    def _commit(
+        self, work: _Work, turn: Turn, plan: RoundPlan, result: JobResult, started: float, worked: float
+    ) -> None:
+        landed = work.sink.commit(turn, plan, result, work.feed.ledger(plan))
+        work.feed.landed(plan)
         ended = time.monotonic()
         self._observer.notify(
             RoundCommitted(
                 pipeline=self.name,
-                round=ticket.round,
-                snapshot_id=writer.snapshot_id,
+                round=turn.round,
+                snapshot_id=landed.snapshot_id,
                 read=result.read,
-                written=result.written,
-                files=len(result.files),
-                bytes=result.bytes,
+                written=landed.written,
+                bad=result.bad,
+                files=landed.files,
+                bytes=landed.bytes,
                 seconds=ended - started,
                 job_seconds=worked - started,
                 commit_seconds=ended - worked,
                 lag=plan.lag,
-                total_read=stamp.read,
-                total_written=stamp.written,
+                total_read=landed.stamp.read,
+                total_written=landed.stamp.written,
                 lags=plan.lags,
             )
         )
 
-    def _limits(self, keys: Broadcast[VendedCredentials] | None) -> Limits:
+    def _limits(self, sink: Sink) -> Limits:
         """As configured, but no more than the tasks can do before their keys end."""
-        limits = self._config.limits
-        ends = keys.value.expires_at if keys is not None else None
+        limits, ends = self._config.limits, sink.keys_end()
         if ends is None or not self._rate:
             return limits
         seconds = max(ends.timestamp() - time.time(), 1.0) / 2

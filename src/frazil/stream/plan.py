@@ -16,7 +16,7 @@ from frazil.core.partitioning import PartitionField, PartitionSpec
 from frazil.core.schema import Schema
 from frazil.core.stamp import Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
-from frazil.stream.config.model import Limits, PipelineConfig, SparkConfig
+from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig, SensorSource, SparkConfig
 from frazil.stream.fit import problems as fit_problems
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 from frazil.stream.rounds import RoundPlan
@@ -64,7 +64,7 @@ class PipelinePlan:
     stamp: Stamp | None = None
     #: Where it begins, in words.
     begins: str = ""
-    #: None: Kafka could not be asked.
+    #: None: Kafka could not be asked, or is not the source.
     topics: tuple[TopicPlan, ...] | None = None
     #: Rounds until everything is in that is in the log now, and tasks of the first; None: not known.
     rounds: int | None = None
@@ -94,7 +94,8 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
     topics: tuple[TopicPlan, ...] | None = None
     first: RoundPlan | None = None
     try:
-        topics, first = _log(config, stamp, parallelism(spark))
+        if isinstance(config.source, KafkaSource):
+            topics, first = _log(config, config.source, stamp, parallelism(spark))
     except FrazilError as error:
         found.problems.append(error.message)
     if not found.position_known:
@@ -159,7 +160,7 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
     there = show_partitioning(_spec(metadata, schema).fields)
     version = int(metadata.get("format-version", 2))
     if config.transform is None:
-        found.problems += fit_problems(config.schema, schema)
+        found.problems += fit_problems(config.source_schema, schema)
     wanted = show_partitioning(table.partitioning)
     if table.partitioning and wanted != there:
         found.notes.append(
@@ -186,7 +187,7 @@ def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findin
     return TablePlan(
         name,
         False,
-        config.schema if config.transform is None else None,
+        config.source_schema if config.transform is None else None,
         show_partitioning(config.table.partitioning),
         config.table.format_version,
         creates_namespace=missing,
@@ -194,14 +195,14 @@ def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findin
 
 
 def _log(
-    config: PipelineConfig, stamp: Stamp | None, parallel: int | None
+    config: PipelineConfig, source: KafkaSource, stamp: Stamp | None, parallel: int | None
 ) -> tuple[tuple[TopicPlan, ...], RoundPlan]:
-    log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
+    log = KafkaLog(source, timeout_seconds=COMMAND_SECONDS)
     view = log.look()
     log.require(view.missing)
     known = stamp
     if known is None:
-        positions = log.start(config.source.start)
+        positions = log.start(source.start)
         known = Stamp(
             pipeline=config.name, epoch=0, round=0, token="", source=view.source, positions=positions
         )
@@ -217,6 +218,8 @@ def _log(
 def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
     if stamp is not None:
         return f"after its last commit (epoch {stamp.epoch}, round {stamp.round})"
+    if isinstance(config.source, SensorSource):
+        return "with the first reading"
     at = config.source.start.at
     if isinstance(at, datetime):
         return f"at {at.isoformat()}"

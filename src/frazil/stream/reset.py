@@ -16,7 +16,7 @@ from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import History, find_stamp, known_stamps
 from frazil.lake.writers import PipelineWriter
 from frazil.stream.config.model import PipelineConfig, Start
-from frazil.stream.kafka.log import KafkaLog, LogView
+from frazil.stream.kafka.log import KafkaLog, LogView, kafka_source
 
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
@@ -158,8 +158,8 @@ def reset(config: PipelineConfig, lake: Lake, target: Target, shown: Reset | Non
 
     `shown` is what was agreed to; Conflict if the pipeline went on since.
     """
-    table = lake.load(config.table.namespace, config.table.name)
-    log = KafkaLog(config.source)
+    table = lake.load(*config.home)
+    log = KafkaLog(kafka_source(config, "reset"))
     planned = plan_reset(config, table, log, target)
     if planned.base is not None:
         # First take over, then look again: a writer that still runs cannot go on between the two.

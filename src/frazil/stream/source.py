@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
 
@@ -80,6 +81,9 @@ class Feed(Protocol):
 
     def first(self) -> tuple[str, dict[str, Position]]:
         """Identity and positions of a pipeline that never ran."""
+
+    def schema(self) -> Schema | None:
+        """The columns of a source that has them; None: records must be decoded."""
 
     def goal(self) -> Goal:
         """For a bounded run: what is there now."""

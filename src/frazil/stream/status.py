@@ -12,7 +12,7 @@ from frazil.core.errors import FrazilError, NotFound
 from frazil.core.names import show
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
-from frazil.stream.config.model import PipelineConfig
+from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.rounds import plan
 
@@ -42,7 +42,7 @@ class PipelineStatus:
     #: Of the snapshot that carries the stamp; None also when it has expired.
     snapshot_id: int | None = None
     committed_at: datetime | None = None
-    #: None: Kafka could not be asked.
+    #: None: Kafka could not be asked, or is not the source.
     partitions: tuple[PartitionStatus, ...] | None = None
     #: Why it would not go on, in words; empty if it would.
     problems: tuple[str, ...] = ()
@@ -50,10 +50,9 @@ class PipelineStatus:
     @property
     def lag(self) -> int | None:
         """Offsets in the log that are not in the table; None: not known."""
-        parts = self.partitions or ()
-        if (self.problems and not parts) or any(part.lag is None for part in parts):
+        if self.partitions is None or any(part.lag is None for part in self.partitions):
             return None
-        return sum(part.lag or 0 for part in parts)
+        return sum(part.lag or 0 for part in self.partitions)
 
     @property
     def watermark(self) -> datetime | None:
@@ -65,6 +64,8 @@ class PipelineStatus:
 def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
     """Ask the catalog and Kafka. What is wrong with the pipeline is part of the answer, not an error."""
     found = _in_table(config, client)
+    if not isinstance(config.source, KafkaSource):
+        return found
     try:
         log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
         view = log.look()
@@ -80,10 +81,9 @@ def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
 
 
 def _in_table(config: PipelineConfig, client: Client) -> PipelineStatus:
-    table = config.table
-    found = PipelineStatus(config.name, show(table.namespace, table.name))
+    found = PipelineStatus(config.name, show(config.table.namespace, config.table.name))
     try:
-        metadata = client.tables.load(table.namespace, table.name).metadata
+        metadata = client.tables.load(*config.home).metadata
     except NotFound:
         return found
     found = replace(found, exists=True)

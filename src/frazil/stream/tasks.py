@@ -1,6 +1,7 @@
 """What runs inside Spark tasks: slices in, data files and a report out. No row meets the driver.
 
-Secrets (Kafka's settings, the table's keys) come by broadcast: plans, event logs and the UI show the rest.
+Secrets (the source's settings, the tables' keys) come by broadcast: plans, event logs and the UI show the
+rest.
 """
 
 from __future__ import annotations
@@ -9,42 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import int64
 
 from frazil.core import errors
 from frazil.core.failpoints import reach
-from frazil.core.schema import Schema
-from frazil.lake.files import DataFile, WriteTarget
-from frazil.lake.storage import FileStorage
-from frazil.lake.writer import TableWriter
-from frazil.stream.config.model import JsonFormat
-from frazil.stream.decode.json import JsonDecoder, Undecodable
-from frazil.stream.kafka.fetch import shared_reader
-from frazil.stream.source import RawBatch, Slice
+from frazil.lake.files import DataFile
+from frazil.stream.decoding import Reading, Rows, decoded
+from frazil.stream.needs import Lacking, Needs
+from frazil.stream.outlets import Outlet, Writing
+from frazil.stream.source import Slice
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
-    from frazil.client import VendedCredentials
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How records are fetched and decoded."""
-
-    settings: Mapping[str, str] = field(repr=False)
-    schema: Schema
-    format: JsonFormat
-    event_time: str | None = None
-
-
-@dataclass(frozen=True)
-class Writing:
-    """Where rows go. The task's number and its attempt complete the file names."""
-
-    target: WriteTarget
-    prefix: str
+    from frazil.stream.outlets import Keys
 
 
 @dataclass(frozen=True)
@@ -55,12 +35,17 @@ class Failure:
     message: str
     #: Of a bad record.
     position: tuple[str, int, int] | None = None
+    needs: Needs = field(default_factory=Needs)
 
     @classmethod
-    def of(cls, error: errors.FrazilError) -> Failure:
+    def of(cls, error: errors.FrazilError | Lacking) -> Failure:
+        if isinstance(error, Lacking):
+            return cls("Lacking", "", needs=error.needs)
         return cls(type(error).__name__, error.message, getattr(error, "position", None))
 
-    def error(self) -> errors.FrazilError:
+    def error(self) -> errors.FrazilError | Lacking:
+        if self.needs:
+            return Lacking(self.needs)
         kind = getattr(errors, self.kind, None)
         if kind is errors.BadRecord:
             return errors.BadRecord.at(self.position, self.message)
@@ -75,6 +60,8 @@ class SliceReport:
 
     slice: Slice
     records: int
+    #: Of them, those that became no row.
+    bad: int = 0
     #: Highest event time, microseconds since 1970.
     newest: int | None = None
 
@@ -84,7 +71,8 @@ class TaskReport:
     """What one task did."""
 
     slices: tuple[SliceReport, ...] = ()
-    files: tuple[DataFile, ...] = ()
+    #: By table.
+    files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     failure: Failure | None = None
 
 
@@ -95,87 +83,58 @@ class SliceCounter:
         self._event_time = event_time
         self._slices = {(s.topic, s.partition, s.start): s for s in slices}
         self._records = dict.fromkeys(self._slices, 0)
+        self._bad = dict.fromkeys(self._slices, 0)
         self._newest: dict[tuple[str, int, int], int] = {}
 
-    def add(self, raw: RawBatch, batch: pa.RecordBatch) -> None:
-        key = self._key(raw)
+    def add(self, rows: Rows, bad: int) -> None:
+        raw = rows.raw
+        key = (raw.topic, raw.partition, raw.slice_start)
         self._records[key] += len(raw)
+        self._bad[key] += bad
         if self._event_time is not None:
-            newest = pc.max(batch.column(self._event_time)).cast(pa.int64()).as_py()
+            newest = pc.max(rows.batch.column(self._event_time)).cast(int64()).as_py()
             if newest is not None:
                 self._newest[key] = max(newest, self._newest.get(key, newest))
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(
-            SliceReport(found, self._records[key], self._newest.get(key))
+            SliceReport(found, self._records[key], self._bad[key], self._newest.get(key))
             for key, found in self._slices.items()
         )
-
-    def _key(self, raw: RawBatch) -> tuple[str, int, int]:
-        """A task may hold several slices of one partition."""
-        first = raw.offsets[0].as_py()
-        for key, found in self._slices.items():
-            if key[:2] == (raw.topic, raw.partition) and found.start <= first < found.end:
-                return key
-        raise AssertionError(f"{raw.topic}/{raw.partition}: offset {first} is in no slice of this task")
-
-
-def decoded(reading: Reading, slices: Sequence[Slice]) -> Iterator[tuple[RawBatch, pa.RecordBatch]]:
-    """The records of the slices, as they came and as typed batches; BadRecord at the first bad one."""
-    decoder = JsonDecoder(reading.schema, reading.format)
-    for raw in shared_reader(reading.settings).read(slices):
-        reach("task.fetched")
-        try:
-            yield raw, decoder.decode(raw.values)
-        except Undecodable as bad:
-            raise _bad_record(raw, bad) from None
 
 
 def ingest(
     tasks: Iterator[tuple[int, tuple[Slice, ...]]],
     reading: Broadcast[Reading],
-    keys: Broadcast[VendedCredentials] | None,
+    keys: Broadcast[Keys],
     writing: Writing,
 ) -> Iterator[TaskReport]:
     """The fused path: fetch, decode and write, all in Arrow."""
     for number, slices in tasks:
         try:
-            yield _ingest(slices, reading.value, open_writer(number, keys, writing))
-        except errors.FrazilError as error:
+            yield _ingest(slices, reading.value, open_outlet(number, keys, writing))
+        except (errors.FrazilError, Lacking) as error:
             yield TaskReport(failure=Failure.of(error))
 
 
-def _ingest(slices: tuple[Slice, ...], reading: Reading, writer: TableWriter) -> TaskReport:
+def _ingest(slices: tuple[Slice, ...], reading: Reading, outlet: Outlet) -> TaskReport:
     counter = SliceCounter(slices, reading.event_time)
     try:
-        for raw, batch in decoded(reading, slices):
-            counter.add(raw, batch)
-            writer.write(batch)
-        files = writer.close()
+        for rows in decoded(reading, slices):
+            counter.add(rows, outlet.take(rows))
+        files = outlet.close()
     except BaseException:
-        writer.abort()
+        outlet.abort()
         raise
     reach("task.written")
-    return TaskReport(counter.reports(), tuple(files))
+    return TaskReport(counter.reports(), files)
 
 
-def open_writer(number: int, keys: Broadcast[VendedCredentials] | None, writing: Writing) -> TableWriter:
-    """A writer whose file names are its own, also when Spark runs a task or a whole stage twice."""
+def open_outlet(number: int, keys: Broadcast[Keys], writing: Writing) -> Outlet:
+    """One whose file names are its own, also when Spark runs a task or a whole stage twice."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     # Not attemptNumber(): when a stage is run again it begins at 0, while old tasks may still write.
     attempt = context.taskAttemptId() if context is not None else 0
-    storage = FileStorage.of(writing.target.location, keys.value if keys is not None else None)
-    return TableWriter(writing.target, storage, f"{writing.prefix}-{number:05d}-{attempt}")
-
-
-def _bad_record(raw: RawBatch, bad: Undecodable) -> errors.BadRecord:
-    offset = raw.offsets[bad.index].as_py()
-    where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
-    return errors.BadRecord.at(
-        (raw.topic, raw.partition, offset),
-        f"a record cannot be decoded: {where}: {bad.reason}. Everything before it is in the table, and the "
-        "pipeline stops there. Correct the schema, or skip this one record with `frazil reset pipelines.yaml "
-        f"NAME --to-offsets {raw.topic}={raw.partition}:{offset + 1}`",
-    )
+    return writing.open(number, attempt, keys.value)

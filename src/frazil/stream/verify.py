@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from frazil.client import Client, Renewing
-from frazil.core.errors import FrazilError, HistoryChanged, NoSuchTable
+from frazil.core.errors import FrazilError, HistoryChanged, NoSuchTable, Unsupported
 from frazil.core.names import show
 from frazil.core.stamp import Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
@@ -20,11 +20,12 @@ from frazil.lake.credentials import TaskKeys
 from frazil.lake.scan import LiveFile, live_files
 from frazil.lake.table import LakeTable
 from frazil.stream.config.model import KafkaSource, PipelineConfig
+from frazil.stream.decoding import Reading
 from frazil.stream.fingerprint import Fingerprint
 from frazil.stream.fit import problems
-from frazil.stream.kafka.log import KafkaLog, LogView
+from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.kafka.log import KafkaLog, LogView, kafka_source
 from frazil.stream.rounds import cut
-from frazil.stream.tasks import Reading
 from frazil.stream.verify_range import Span, Spans, find_spans
 from frazil.stream.verify_tasks import Counted, count_files, count_log
 
@@ -95,6 +96,9 @@ def verify(
     config: PipelineConfig, spark: SparkSession, client: Client, say: Callable[[str], None] = lambda _: None
 ) -> Verification:
     """Compare. What is wrong is part of the answer, not an error."""
+    kafka_source(config, "verify")
+    if config.table.routed:
+        raise Unsupported(f"pipeline '{config.name}' writes many tables: verify compares one table")
     where = (config.table.namespace, config.table.name)
     found = Verification(config.name, show(*where))
     try:
@@ -174,7 +178,9 @@ class _Verifier:
         """The topics that were read, whatever is selected now; None: they are not there any more."""
         stamp = self._stamp
         try:
-            view = KafkaLog(KafkaSource(self._config.source.settings, tuple(stamp.positions))).look()
+            view = KafkaLog(
+                KafkaSource(kafka_source(self._config, "verify").settings, tuple(stamp.positions))
+            ).look()
         except FrazilError as error:
             self._unknown("log", error.message)
             return None
@@ -202,7 +208,7 @@ class _Verifier:
         reason = None
         if configs - {self._config.hash}:
             reason = "the pipeline was changed since: the rows of before cannot be made again"
-        elif wrong := problems(self._config.schema, table.schema):
+        elif wrong := problems(self._config.source_schema, table.schema):
             reason = f"the table was changed since: {'; '.join(wrong)}"
         elif not span.alone and span.rewritten:
             reason = f"others changed rows of the table: {_told(span)}"
@@ -219,7 +225,18 @@ class _Verifier:
         total = sum(map(len, slices))
         self._say(f"{self._config.name}: reading {total:,} offsets of the log")
         config, context = self._config, self._spark.sparkContext
-        reading = context.broadcast(Reading(config.source.settings, config.schema, config.format))
+        settings, wanted = kafka_source(config, "verify").settings, config.metadata
+        reading = context.broadcast(
+            Reading(
+                KafkaReader(settings, bool(wanted.key), bool(wanted.headers)),
+                config.format,
+                config.schema,
+                wanted,
+                config.contract,
+                lenient=config.dead_letters is not None,
+                largest=config.limits.bytes_per_record,
+            )
+        )
         tasks = cut(slices, max(context.defaultParallelism, -(-total // _PER_TASK)))
         try:
             counted = count_log(self._spark, tasks, reading, table.schema if content else None)

@@ -15,10 +15,10 @@ from frazil.core.schema import Schema
 from frazil.lake.fitting import Fitter
 from frazil.lake.scan import LiveFile
 from frazil.lake.storage import FileStorage
+from frazil.stream.decoding import Reading, decoded
 from frazil.stream.fingerprint import Fingerprint
-from frazil.stream.kafka.fetch import shared_reader
 from frazil.stream.source import Slice
-from frazil.stream.tasks import Failure, Reading, decoded
+from frazil.stream.tasks import Failure
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -90,12 +90,13 @@ def _count_log(
 
 def _of_slices(slices: tuple[Slice, ...], reading: Reading, schema: Schema | None) -> Iterator[Counted]:
     if schema is None:
-        for raw in shared_reader(reading.settings).read(slices):
+        for raw in reading.reader.read(slices):
             yield Counted(raw.topic, raw.partition, len(raw), Fingerprint())
         return
     fitter = Fitter(schema)
-    for raw, batch in decoded(reading, slices):
-        yield Counted(raw.topic, raw.partition, len(raw), Fingerprint.of(fitter.fit(batch)))
+    for rows in decoded(reading, slices):
+        raw = rows.raw
+        yield Counted(raw.topic, raw.partition, len(raw), Fingerprint.of(fitter.fit(rows.batch)))
 
 
 def _count_files(

@@ -6,10 +6,11 @@ import re
 
 from frazil.client.address import server_uri
 from frazil.client.naming import identifier
+from frazil.core.durations import parse_duration
 from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.stamp import check_pipeline_name
-from frazil.stream.config import kafka_settings, values
+from frazil.stream.config import values
 from frazil.stream.config.shapes import (
     Count,
     Either,
@@ -22,6 +23,7 @@ from frazil.stream.config.shapes import (
     Text,
     Truth,
 )
+from frazil.stream.config.source_keys import FORMAT, KAFKA, METADATA, REGISTRY, SOURCE
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 _OWN_PROPERTY = re.compile(r"frazil\.|format-version$")
@@ -54,13 +56,6 @@ def _column_problem(name: str) -> str | None:
     return None if name.strip() and name.isprintable() else "a column needs a name"
 
 
-KAFKA = MapOf(
-    Setting(),
-    "Kafka setting",
-    kafka_settings.refuse,
-    kafka_settings.REFUSED,
-    "A client setting of librdkafka.",
-)
 _TYPE = "a type such as long, decimal(10, 2), timestamptz or list<string>, and 'required' for NOT NULL"
 _COLUMN = Either(
     Text(_TYPE, values.column),
@@ -72,56 +67,6 @@ _COLUMN = Either(
         }
     ),
     legal=_TYPE,
-)
-
-_SOURCE = Record(
-    {
-        "topics": Key(
-            ListOf(Text("the name of a topic", values.topic, r"^[A-Za-z0-9._-]{1,249}$"), alone=True),
-            "The topics to read: a name, or a list of names.",
-        ),
-        "pattern": Key(
-            Text("a regular expression", values.pattern),
-            "Instead of topics: a regular expression for whole names. New topics that match are read, too.",
-        ),
-        "start": Key(
-            Either(
-                Text("earliest, latest, or a time such as 2026-01-01T00:00:00Z", values.start),
-                table=MapOf(
-                    ListOf(Count(least=0)), "offset of topic", about="The first offset of each partition."
-                ),
-                legal="earliest, latest, a time, or offsets by topic such as {orders: [0, 10]}",
-            ),
-            "Where a pipeline that never ran begins: earliest, latest, a time (UTC unless it names a zone), "
-            "or offsets by topic, one for each partition.",
-            "earliest",
-        ),
-        "settings": Key(KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
-    },
-    one_of=("topics", "pattern"),
-)
-
-_FORMAT = Either(
-    Text("json, or a mapping such as {json: {timestamps: ms}}", words=("json",)),
-    table=Record(
-        {
-            "json": Key(
-                Record(
-                    {
-                        "timestamps": Key(
-                            Text("iso, s, ms or us", words=("iso", "s", "ms", "us")),
-                            "How times are written: ISO 8601, or a number of seconds, milliseconds or "
-                            "microseconds since 1970.",
-                            "iso",
-                        )
-                    }
-                ),
-                "One JSON object in each record.",
-                required=True,
-            )
-        }
-    ),
-    legal="json, or a mapping such as {json: {timestamps: ms}}",
 )
 
 _TRANSFORM = Either(
@@ -140,15 +85,21 @@ _TRANSFORM = Either(
     legal="SQL over the view 'source', or a mapping such as {python: module:function}",
 )
 
+_SIZE = r"^\d+(\.\d+)?\s*[kKmMgG]i?[bB]$"
 _FILES = Record(
     {
         "size": Key(
-            Text("a size such as 128mb", values.size, r"^\d+(\.\d+)?\s*[kKmMgG]i?[bB]$"),
+            Text("a size such as 128mb", values.size, _SIZE),
             "When a file reaches this size, the next one is begun.",
             "128mb",
         ),
         "compression": Key(
-            Text(", ".join(COMPRESSIONS), words=COMPRESSIONS), "How Parquet compresses its pages.", "zstd"
+            Text(", ".join(COMPRESSIONS), words=COMPRESSIONS), "How data is compressed.", "zstd"
+        ),
+        "format": Key(
+            Text("parquet, orc or avro", words=("parquet", "orc", "avro")),
+            "What the data files of the table are.",
+            "parquet",
         ),
         "compression_level": Key(Count(), "For zstd 1 to 22, for gzip 1 to 9.", "the library's own"),
     }
@@ -160,18 +111,87 @@ _LIMITS = Record(
         "records_per_task": Key(
             Count(), "A task gets at least this many, so that small rounds make few files.", "100000"
         ),
+        "bytes_per_round": Key(
+            Text("a size such as 4gb", values.bytes_, _SIZE), "Of files: at most so much at once.", "4gb"
+        ),
+        "bytes_per_record": Key(
+            Text("a size such as 16mb", values.bytes_, _SIZE), "A larger record is a bad one.", "16mb"
+        ),
     }
+)
+
+_DATASET = Either(
+    Text("namespace.name, such as iot.readings", identifier),
+    table=Record(
+        {
+            "table": Key(
+                Text("namespace.name, such as iot.readings", identifier), "The generic table.", required=True
+            ),
+            "format": Key(
+                Text("json, jsonl, csv or parquet", words=("json", "jsonl", "csv", "parquet")),
+                "What a file is: one JSON array, JSON lines, CSV with a header, or Parquet.",
+                "json",
+            ),
+        }
+    ),
+    legal="namespace.name, or a mapping with table and format",
+)
+_LETTERS = "stop, or namespace.name of a table"
+_DEAD_LETTERS = Either(
+    Text(_LETTERS, lambda text: text if text == "stop" else identifier(text)),
+    table=Record(
+        {
+            "table": Key(
+                Text("namespace.name of a table", identifier), "Where they go.", "the table's _dead_letters"
+            ),
+            "stop_above": Key(
+                Text("a share such as 1%", values.share, r"^\d+(\.\d+)?\s*%$"),
+                "The pipeline stops when more than this share of a round is bad.",
+                "never",
+            ),
+        }
+    ),
+    legal=f"{_LETTERS}, or a mapping with table and stop_above",
+)
+_WORDS = ("evolve", "freeze", "discard_row", "discard_value")
+_WORD = Text(", ".join(_WORDS), words=_WORDS)
+_CONTRACT = Either(
+    _WORD,
+    table=Record(
+        {
+            "tables": Key(_WORD, "Rows for a table that is not there.", "evolve"),
+            "columns": Key(_WORD, "A field that no column has.", "discard_value"),
+            "types": Key(_WORD, "A value that does not fit its column.", "discard_row"),
+        }
+    ),
+    legal=f"one of {', '.join(_WORDS)} for all, or a mapping with tables, columns, types",
+)
+_MAINTENANCE = Either(
+    Text("off", words=("off",)),
+    table=Record(
+        {
+            "merge_every": Key(Count(), "Small files are merged after so many commits.", "100"),
+            "keep_snapshots": Key(
+                Text("a duration such as 5d", parse_duration, r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"),
+                "Older snapshots expire, but for what pipelines need.",
+                "5d",
+            ),
+        }
+    ),
+    legal="off, or a mapping with merge_every and keep_snapshots",
 )
 
 PIPELINE = Record(
     {
-        "source": Key(_SOURCE, "What is read.", needed=True),
-        "format": Key(_FORMAT, "How records are decoded.", "json"),
+        "source": Key(SOURCE, "What is read.", needed=True),
+        "format": Key(FORMAT, "How records are decoded.", "json"),
+        "registry": Key(REGISTRY, "The schema registry of avro and protobuf, with Confluent's API.", "none"),
         "schema": Key(
             MapOf(_COLUMN, "column", _column_problem, about=f"Of this column: {_TYPE}."),
             "The columns of a record, by name.",
-            needed=True,
+            "those of the registry, the sensors or the source's table; needed for json and csv",
         ),
+        "metadata": Key(METADATA, "What a record has besides its value, as columns of these names.", "none"),
         "transform": Key(
             _TRANSFORM,
             "SQL over the view `source`, or a Python function. With it the pipeline takes the Spark path.",
@@ -180,9 +200,10 @@ PIPELINE = Record(
         "table": Key(
             Text("namespace.name, such as shop.orders", identifier),
             "The Iceberg table, as namespace.name; a dot inside a name is written '\\.'. It is created "
-            "if it is not there.",
-            needed=True,
+            "if it is not there. With columns in braces, as in shop.{kind}, or with {topic}: one table for "
+            "each value.",
         ),
+        "dataset": Key(_DATASET, "Instead of a table: a generic table, which gets one file for each commit."),
         "partitioning": Key(
             ListOf(
                 Text(
@@ -212,7 +233,16 @@ PIPELINE = Record(
         ),
         "format_version": Key(Count(words=(2, 3)), "The version of Iceberg's format of a new table.", "2"),
         "limits": Key(_LIMITS, "What one round may take."),
-    }
+        "dead_letters": Key(
+            _DEAD_LETTERS,
+            "The table for records that cannot become rows, made with the first of them; or `stop`: the "
+            "pipeline stops at such a record.",
+            "the name of the table and _dead_letters",
+        ),
+        "contract": Key(_CONTRACT, "How the table follows records that do not fit it."),
+        "maintenance": Key(_MAINTENANCE, "What is done for the table between commits; or off."),
+    },
+    one_of=("table", "dataset"),
 )
 
 CATALOG = Record(

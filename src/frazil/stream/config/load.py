@@ -8,8 +8,9 @@ from pathlib import Path
 
 from frazil.core.errors import InvalidConfig
 from frazil.stream.config import build
+from frazil.stream.config.build_source import plain
 from frazil.stream.config.keys import DEFAULTS, FILE, PIPELINE
-from frazil.stream.config.model import PipelineConfig, Pipelines
+from frazil.stream.config.model import KafkaSource, PipelineConfig, Pipelines
 from frazil.stream.config.nodes import Problems, Table
 from frazil.stream.config.shapes import Found, merged
 from frazil.stream.config.yaml import parse
@@ -65,7 +66,7 @@ def _pipelines(root: Table, kafka: Found | None, builder: build.Builder) -> tupl
         return ()
     if not listed.entries:
         problems.add(listed.place, "pipelines: there is none")
-    shared, made = build.plain_settings(kafka), []
+    shared, made = plain(kafka), []
     for name, (place, node) in listed.entries.items():
         where = f"pipeline '{name}'"
         whole = merged(DEFAULTS, defaults, node)
@@ -76,7 +77,8 @@ def _pipelines(root: Table, kafka: Found | None, builder: build.Builder) -> tupl
         if isinstance(found, Found):
             made.append(builder.pipeline(name, found, shared))
             source = found.get("source")
-            if not _brokers_written(kafka, source.get("settings") if source is not None else None):
+            own = None if source is None else source.get("settings")
+            if _reads_kafka(source) and not _brokers_written(kafka, own):
                 problems.add(
                     found.place_of("source"),
                     f"{where} has no brokers: write 'bootstrap.servers' under 'kafka' or under 'settings' of "
@@ -85,11 +87,16 @@ def _pipelines(root: Table, kafka: Found | None, builder: build.Builder) -> tupl
     return tuple(made)
 
 
+def _reads_kafka(source: Found | None) -> bool:
+    return source is None or not {"files", "sensors", "table"} & set(source.nodes)
+
+
 def _brokers_written(*settings: Found | None) -> bool:
     """Also as something that could not be read: that was told already."""
     return any(name in found.nodes for name in _BROKERS for found in settings if found is not None)
 
 
 def has_brokers(pipeline: PipelineConfig) -> bool:
-    """Whether it is known which cluster to ask."""
-    return any(pipeline.source.settings.get(name) for name in _BROKERS)
+    """Whether it is known which cluster to ask, if any."""
+    source = pipeline.source
+    return not isinstance(source, KafkaSource) or any(source.settings.get(name) for name in _BROKERS)

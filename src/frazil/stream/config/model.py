@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Field, ListType, Schema, StructType, Type
 from frazil.lake.files import FileOptions
+from frazil.maintenance.settings import Maintenance
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class FileSource:
     location: str
     #: Which files below it, as a glob over the path behind the location; `**` crosses folders.
     pattern: str = "**"
-    #: Of the store, named as Iceberg names them (`s3.endpoint`, `s3.access-key-id`, …); values may be secrets.
+    #: Of the store, as Iceberg names them (`s3.endpoint`, `s3.access-key-id`, …); values may be secrets.
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: A file that was taken and has another version now is read again as a whole, left out, or stops all.
     overwritten: Literal["read", "skip", "stop"] = "read"
@@ -231,16 +232,6 @@ class DatasetConfig:
 
 
 @dataclass(frozen=True)
-class Maintenance:
-    """What the loop does for its tables between rounds."""
-
-    #: Small files are merged after so many commits; None: never.
-    merge_every: int | None = 100
-    #: Snapshots older than this many seconds expire, but for what a stamp needs; None: never.
-    keep_snapshots: float | None = 5 * 24 * 3600.0
-
-
-@dataclass(frozen=True)
 class Limits:
     """What one round may take."""
 
@@ -249,6 +240,8 @@ class Limits:
     records_per_task: int = 100_000
     #: Of files.
     bytes_per_round: int = 4 * 1024**3
+    #: A larger record is a bad one.
+    bytes_per_record: int = 16 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -273,6 +266,13 @@ class PipelineConfig:
     limits: Limits = field(default_factory=Limits)
     #: Of everything that decides which rows land, secrets left out.
     hash: str = ""
+
+    @property
+    def home(self) -> tuple[tuple[str, ...], str]:
+        """The table whose stamp says how far the pipeline is; where it has many, that of dead letters."""
+        if self.table.routed and self.dead_letters is not None:
+            return self.dead_letters.namespace, self.dead_letters.name
+        return self.table.namespace, self.table.name
 
     @property
     def source_schema(self) -> Schema:

@@ -9,11 +9,13 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Required, TypeAlias, TypedDict, Unpack
 
 from frazil.stream.config import build
-from frazil.stream.config.keys import CATALOG, KAFKA, PIPELINE, SPARK, pipeline_problem
+from frazil.stream.config.build_source import plain
+from frazil.stream.config.keys import CATALOG, PIPELINE, SPARK, pipeline_problem
 from frazil.stream.config.load import has_brokers
-from frazil.stream.config.model import CatalogConfig, PipelineConfig, Pipelines, SparkConfig
+from frazil.stream.config.model import CatalogConfig, KafkaSource, PipelineConfig, Pipelines, SparkConfig
 from frazil.stream.config.nodes import Function, Items, Node, Place, Problems, Scalar, Table
 from frazil.stream.config.shapes import Found, unknown
+from frazil.stream.config.source_keys import KAFKA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +26,7 @@ SettingValue: TypeAlias = str | int | float | bool
 
 #: Keys of `source`, which are keywords of their own here; `kafka` is its `settings`.
 _SOURCE = {"topics": "topics", "pattern": "pattern", "start": "start", "kafka": "settings"}
-_KEYWORDS = (*_SOURCE, *(key for key in PIPELINE.keys if key != "source"))
+_KEYWORDS = (*_SOURCE, *PIPELINE.keys)
 
 
 class Column(TypedDict, total=False):
@@ -39,11 +41,14 @@ class Files(TypedDict, total=False):
     size: str
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"]
     compression_level: int
+    format: Literal["parquet", "orc", "avro"]
 
 
 class LimitOptions(TypedDict, total=False):
     records_per_round: int
     records_per_task: int
+    bytes_per_round: str
+    bytes_per_record: str
 
 
 class PipelineOptions(TypedDict, total=False):
@@ -53,9 +58,9 @@ class PipelineOptions(TypedDict, total=False):
     pattern: str
     start: str | date | datetime | Mapping[str, Sequence[int]]
     kafka: Mapping[str, SettingValue]
-    format: str | Mapping[str, Mapping[str, str]]
-    schema: Required[Mapping[str, str | Column]]
-    table: Required[str]
+    format: str | Mapping[str, Mapping[str, str | bool]]
+    schema: Mapping[str, str | Column]
+    table: str
     partitioning: str | Sequence[str]
     event_time: str
     freshness: str | timedelta
@@ -63,6 +68,14 @@ class PipelineOptions(TypedDict, total=False):
     properties: Mapping[str, SettingValue]
     format_version: Literal[2, 3]
     limits: LimitOptions
+    #: Instead of topics and their like: `{"files": …}`, `{"sensors": …}`, `{"table": …}`.
+    source: Mapping[str, Any]
+    registry: str | Mapping[str, str]
+    metadata: Mapping[str, str]
+    dataset: str | Mapping[str, str]
+    dead_letters: str | Mapping[str, str]
+    contract: str | Mapping[str, str]
+    maintenance: str | Mapping[str, str | int]
 
 
 def Pipeline(  # noqa: N802 (reads as what it gives)
@@ -108,11 +121,13 @@ def gather(
         catalog = build.catalog(_record(CATALOG, "catalog", nodes, catalog, problems), os.environ)
     if not isinstance(spark, SparkConfig):
         spark = build.spark(_record(SPARK, "spark", nodes, spark, problems))
-    shared = build.plain_settings(_record(KAFKA, "kafka", nodes, kafka, problems))
+    shared = plain(_record(KAFKA, "kafka", nodes, kafka, problems))
     made, names = [], set()
     for number, one in enumerate(pipelines):
-        source = replace(one.source, settings={**shared, **one.source.settings})
-        made.append(replace(one, source=source))
+        if isinstance(one.source, KafkaSource):
+            source = replace(one.source, settings={**shared, **one.source.settings})
+            one = replace(one, source=source)
+        made.append(one)
         place = Place(f"run(): pipeline '{one.name}'", 1_000_000 + number)
         if one.name in names:
             problems.add(place, "there is another one of this name")
@@ -144,7 +159,9 @@ def _made(name: str, options: Mapping[str, Any]) -> PipelineConfig:
         elif value is not None:
             into, known = (source, _SOURCE[key]) if key in _SOURCE else (entries, key)
             into[known] = nodes.place(), nodes.make(value, problems, key)
-    entries["source"] = here, Table(source, nodes.place())
+    if source and "source" in entries:
+        problems.add(here, f"give 'source', or its keys ({', '.join(_SOURCE)}) as keywords, not both")
+    entries.setdefault("source", (here, Table(source, nodes.place())))
     found = PIPELINE.read(Table(entries, nodes.place()), problems, f"pipeline '{name}'")
     made = build.Builder(problems).pipeline(name, found, {})
     problems.check()

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Final, Protocol
 
 from frazil.core.errors import InvalidInput
@@ -297,8 +298,9 @@ class Record:
         required = [key for key, spec in self.keys.items() if spec.required]
         if required:
             found["required"] = required
-        if len(self.one_of) > 1:
-            found["not"] = {"required": list(self.one_of)}
+        pairs = [{"not": {"required": list(pair)}} for pair in combinations(self.one_of, 2)]
+        if pairs:
+            found["allOf"] = pairs
         return found
 
     def completeness(self) -> JsonSchema:

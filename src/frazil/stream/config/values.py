@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Literal
+from urllib.parse import urlsplit
 
 from frazil.core.durations import parse_duration
 from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, ListType, MapType, StructType, Type, parse_type
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(k|m|g)i?b", re.IGNORECASE)
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_WHOLE = 100
 _UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 _SMALLEST_FILE = 64 * 1024
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -27,6 +31,61 @@ def size(text: str) -> int:
     if found < _SMALLEST_FILE:
         raise InvalidConfig(f"'{text}' is too small for a file: write 64kb or more, 128mb is usual")
     return found
+
+
+def bytes_(text: str) -> int:
+    """Bytes of `16mb`."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InvalidConfig(f"'{text}' is no size: write a number and a unit (kb, mb, gb), such as 16mb")
+    return max(1, int(float(match[1]) * _UNITS[match[2].lower()]))
+
+
+def share(text: str) -> float:
+    """The part of `1%`."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or float(match[1]) > _WHOLE:
+        raise InvalidConfig(f"'{text}' is no share: write 0% to 100%, such as 1%")
+    return float(match[1]) / _WHOLE
+
+
+def rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not (found > 0 and math.isfinite(found)):
+        raise InvalidConfig(f"'{text}' is no rate: write how many a second, such as 10 or 0.5")
+    return found
+
+
+def character(text: str) -> str:
+    if len(text) != 1 or text in "\r\n" or not text.isascii():
+        raise InvalidConfig(f"'{text}' is not one character of ASCII, or a line break; write one such as ;")
+    return text
+
+
+def location(text: str) -> str:
+    """A folder or prefix, without a slash at the end."""
+    found = text.rstrip("/") or "/"
+    if found.startswith("/") or re.fullmatch(r"(file:///|s3a?://[^/]+).*", found):
+        return found
+    raise InvalidConfig(f"'{text}' is no place: write an absolute path, file:///… or s3://bucket/…")
+
+
+def glob(text: str) -> str:
+    if not text or text.startswith("/") or ".." in text.split("/"):
+        raise InvalidConfig(f"'{text}' is no pattern below the folder: write one such as **/*.json")
+    return text
+
+
+def registry_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidConfig("a registry is given as http://host:port or https://host:port")
+    if parts.username or parts.password:
+        raise InvalidConfig("the user of a registry is not given in its address: write username, password")
+    return text.rstrip("/")
 
 
 def freshness(text: str) -> float:

@@ -28,6 +28,8 @@ class Fault(StrEnum):
     #: The registry does not know the schema of the record.
     UNKNOWN_SCHEMA = "unknown-schema"
     TOO_LARGE = "too-large"
+    #: A good record that is for no table.
+    ROUTE = "route"
 
 
 class Undecodable(Exception):

@@ -16,9 +16,9 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec, TimestampSpec
 
-from frazil.core.errors import FrazilError, InvalidConfig, NotFound, Unavailable
+from frazil.core.errors import FrazilError, InvalidConfig, NotFound, Unavailable, Unsupported
 from frazil.core.stamp import Position
-from frazil.stream.config.model import KafkaSource, Start
+from frazil.stream.config.model import KafkaSource, PipelineConfig, Start
 from frazil.stream.kafka.settings import addresses, admin_settings, kafka_error, logger
 
 #: By topic, one offset for each partition.
@@ -65,6 +65,16 @@ class LogView:
     beginnings: Offsets
     #: Last stable offsets: what lies below them is decided, committed or aborted.
     ends: Offsets
+
+
+def kafka_source(config: PipelineConfig, work: str) -> KafkaSource:
+    """The pipeline's source; Unsupported if it is another one, for `work` that needs a log."""
+    if not isinstance(config.source, KafkaSource):
+        raise Unsupported(
+            f"pipeline '{config.name}' does not read Kafka: {work} is for pipelines that do, because it "
+            "needs a log that can be read again"
+        )
+    return config.source
 
 
 class KafkaLog:

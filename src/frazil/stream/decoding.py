@@ -1,0 +1,148 @@
+"""Inside tasks: from slices to typed rows, with what could not become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.core.errors import BadRecord
+from frazil.core.failpoints import reach
+from frazil.core.schema import Schema, SchemaChange, arrow_type
+from frazil.stream.config.model import Contract, Format, MetadataColumns
+from frazil.stream.decode.decoded import Decoded, Decoder, Fault, Undecodable
+from frazil.stream.decode.formats import decoder_of
+from frazil.stream.needs import Lacking, Needs
+from frazil.stream.source import RawBatch, Reader, Slice
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How records are fetched and decoded. Sent by broadcast: the reader may hold secrets."""
+
+    reader: Reader
+    format: Format
+    #: The columns of values.
+    schema: Schema
+    metadata: MetadataColumns = field(default_factory=MetadataColumns)
+    contract: Contract = field(default_factory=Contract)
+    event_time: str | None = None
+    #: Whether bad records are set aside; else the first one ends the round.
+    lenient: bool = False
+    #: Bytes of a record above which it is bad.
+    largest: int = 16 * MEGABYTE
+
+    @property
+    def columns(self) -> Schema:
+        """Of the rows."""
+        return Schema((*self.schema.fields, *self.metadata.fields()))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One batch: as it came, its good records as rows, and the bad ones."""
+
+    raw: RawBatch
+    batch: pa.RecordBatch
+    bad: tuple[Undecodable, ...] = ()
+
+
+def decoded(reading: Reading, slices: Sequence[Slice]) -> Iterator[Rows]:
+    """The records of the slices. BadRecord: one that stops the pipeline; Lacking: the table must change."""
+    decoder = decoder_of(reading.format, reading.schema, reading.contract)
+    changes: list[SchemaChange] = []
+    for raw in reading.reader.read(slices):
+        reach("task.fetched")
+        found = _decode(decoder, raw, reading.largest)
+        stopping = next((bad for bad in found.bad if _stops(reading, bad)), None)
+        if stopping is not None:
+            raise _bad_record(reading, raw, stopping)
+        changes += found.changes
+        # All that the slices need is collected, so that the round is run again once.
+        if not changes:
+            yield Rows(raw, _with_metadata(raw, found, reading.metadata), found.bad)
+    if changes:
+        raise Lacking(Needs.of(changes))
+
+
+def _decode(decoder: Decoder, raw: RawBatch, largest: int) -> Decoded:
+    sizes = pc.binary_length(raw.values)
+    if (pc.max(sizes).as_py() or 0) <= largest:
+        return decoder.decode(raw)
+    huge = np.flatnonzero(pc.fill_null(pc.greater(sizes, largest), False).to_numpy(zero_copy_only=False))
+    kept = np.setdiff1d(np.arange(len(raw)), huge)
+    found = decoder.decode(_taken(raw, pa.array(kept)))
+    moved = [Undecodable(int(kept[bad.index]), bad.reason, bad.field, bad.fault) for bad in found.bad]
+    large = [
+        Undecodable(int(row), f"it has {sizes[int(row)]} bytes, more than {largest}", None, Fault.TOO_LARGE)
+        for row in huge
+    ]
+    return replace(found, bad=tuple(sorted((*moved, *large), key=lambda bad: bad.index)))
+
+
+def _taken(raw: RawBatch, rows: pa.Array) -> RawBatch:
+    def part(column: pa.Array | None) -> pa.Array | None:
+        return None if column is None else column.take(rows)
+
+    return replace(
+        raw,
+        values=part(raw.values),
+        offsets=part(raw.offsets),
+        timestamps=part(raw.timestamps),
+        keys=part(raw.keys),
+        headers=part(raw.headers),
+        rows=None if raw.rows is None else raw.rows.take(rows),
+    )
+
+
+def _with_metadata(raw: RawBatch, found: Decoded, wanted: MetadataColumns) -> pa.RecordBatch:
+    fields = wanted.fields()
+    if not fields:
+        return found.rows
+    if found.bad:
+        good = np.setdiff1d(np.arange(len(raw)), [bad.index for bad in found.bad])
+        raw = _taken(raw, pa.array(good, pa.int64()))
+    length = len(raw)
+    columns = {
+        wanted.topic: lambda: pa.repeat(raw.topic, length),
+        wanted.partition: lambda: pa.repeat(pa.scalar(raw.partition, pa.int32()), length),
+        wanted.offset: lambda: raw.offsets,
+        wanted.timestamp: lambda: raw.timestamps.cast(pa.timestamp("ms", "UTC")),
+        wanted.key: lambda: _or_nulls(raw.keys, length),
+        wanted.headers: lambda: _or_nulls(raw.headers, length),
+    }
+    batch = found.rows
+    for column in fields:
+        kind = arrow_type(column.type)
+        values = columns[column.name]()
+        batch = batch.append_column(pa.field(column.name, kind), values.cast(kind))
+    return batch
+
+
+def _or_nulls(column: pa.Array | None, length: int) -> pa.Array:
+    return pa.nulls(length) if column is None else column
+
+
+def _stops(reading: Reading, bad: Undecodable) -> bool:
+    if not reading.lenient:
+        return True
+    frozen = {Fault.UNKNOWN_FIELD: reading.contract.columns, Fault.TYPE: reading.contract.types}
+    return frozen.get(bad.fault) == "freeze"
+
+
+def _bad_record(reading: Reading, raw: RawBatch, bad: Undecodable) -> BadRecord:
+    offset = raw.offsets[bad.index].as_py()
+    where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
+    frozen = " (the contract says freeze)" if reading.lenient else ""
+    return BadRecord.at(
+        (raw.topic, raw.partition, offset),
+        f"a record cannot be taken{frozen}: {where}: {bad.reason}. Everything before it is in the table, and "
+        "the pipeline stops there. Correct the schema, let bad records go to a dead-letter table "
+        "(`dead_letters`), or skip this one record with `frazil reset pipelines.yaml NAME --to-offsets "
+        f"{raw.topic}={raw.partition}:{offset + 1}`",
+    )

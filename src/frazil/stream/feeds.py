@@ -1,0 +1,50 @@
+"""The feed of a configured source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.stream.config.model import (
+    FileSource,
+    KafkaSource,
+    PipelineConfig,
+    SensorSource,
+    TableSource,
+)
+from frazil.stream.sinks.iceberg import OwnTable
+from frazil.stream.source import Feed
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
+
+
+def ledger_of(config: PipelineConfig) -> OwnTable | None:
+    """The table in which a source keeps what was taken, for those that need one."""
+    if not isinstance(config.source, FileSource):
+        return None
+    from frazil.stream.files.ledger import LEDGER_SCHEMA
+
+    return OwnTable(config.table.namespace, f"{config.table.name}_files", LEDGER_SCHEMA)
+
+
+def feed_of(config: PipelineConfig, lake: Lake) -> Feed:
+    """Imported where it is used: most pipelines need one of them."""
+    match config.source:
+        case KafkaSource():
+            from frazil.stream.kafka.feed import KafkaFeed
+
+            return KafkaFeed(config.source, config.metadata)
+        case SensorSource():
+            from frazil.stream.sensors.feed import SensorFeed
+
+            return SensorFeed(config.source)
+        case TableSource():
+            from frazil.stream.tables.feed import TableFeed
+
+            return TableFeed(config.source, lake)
+        case FileSource():
+            from frazil.stream.files.feed import FileFeed
+
+            ledger = ledger_of(config)
+            assert ledger is not None, "files have a ledger"
+            return FileFeed(config.source, config.format, lake, ledger)

@@ -1,0 +1,287 @@
+"""Rows into Iceberg tables: one, or one for each value of a column; bad records beside them.
+
+One table is the pipeline's home: its stamp is the authority, and it is part of every commit. That is the
+table itself, or the dead-letter table where rows go to many.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, NoSuchTable
+from frazil.core.names import name_key, show
+from frazil.core.partitioning import PartitionField
+from frazil.core.schema import Schema
+from frazil.core.stamp import Position, Stamp
+from frazil.lake.authority import find_stamp
+from frazil.lake.delivery import Patience
+from frazil.lake.files import DataFile
+from frazil.lake.leftovers import remove_leftovers
+from frazil.lake.table import LakeTable
+from frazil.lake.writer import TableWriter
+from frazil.lake.writers import PipelineWriter, RoundTicket
+from frazil.stream.config.model import PipelineConfig
+from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.fit import problems
+from frazil.stream.jobs import JobResult
+from frazil.stream.needs import Needs
+from frazil.stream.outlets import Destination, TableWriting
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.keys import TableKeys
+from frazil.stream.sinks.sink import Landed, Turn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.lake.catalog import Lake
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """A table that is the pipeline's own, beside those of the user."""
+
+    namespace: tuple[str, ...]
+    name: str
+    schema: Schema
+    partitioning: tuple[PartitionField, ...] = ()
+
+    def __str__(self) -> str:
+        return show(self.namespace, self.name)
+
+
+class IcebergSink:
+    """The tables of one pipeline."""
+
+    most_tasks: int | None = None
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        spark: SparkSession,
+        lake: Lake,
+        rows: Schema,
+        ledger: OwnTable | None = None,
+    ) -> None:
+        """`rows`: the columns that land; `ledger`: a table of the source's own."""
+        self.name = config.name
+        self._config = config
+        self._lake = lake
+        self._rows = rows
+        self._keys = TableKeys(spark.sparkContext)
+        self._ledger = ledger
+        self._table = show(config.table.namespace, config.table.name)
+        dead = config.dead_letters
+        self._dead = None if dead is None else OwnTable(dead.namespace, dead.name, DEAD_LETTERS, PARTITIONING)
+        self._own = {str(table): table for table in (ledger, self._dead) if table is not None}
+        self._writer: PipelineWriter | None = None
+        self.created = False
+        self.home = self._open_home()
+        self.schema = config.schema
+        self._follow()
+        if not config.table.routed:
+            self._require_fit()
+
+    def before(self) -> Stamp | None:
+        """What the pipeline had written when it was opened; None: it never ran."""
+        return find_stamp(self.home, self.name)
+
+    def claim(self, first: Callable[[], tuple[str, dict[str, Position]]], patience: Patience) -> None:
+        """From now on this process is the pipeline's only writer. Comes last: nothing was changed before."""
+        self._writer = PipelineWriter.claim(
+            self._lake, self.home, self.name, first, self._config.hash, patience
+        )
+        self._keys.add(self.home)
+        if self._ledger is not None:
+            self._join(self._made(str(self._ledger)))
+        if self._dead is not None and str(self._dead) not in self._writer.tables:
+            # Else it is made with the first bad record.
+            with suppress(NoSuchTable):
+                self._join(self._lake.load(self._dead.namespace, self._dead.name))
+        self._sweep(self.home)
+
+    @property
+    def writer(self) -> PipelineWriter:
+        assert self._writer is not None, "the pipeline was claimed"
+        return self._writer
+
+    @property
+    def stamp(self) -> Stamp:
+        return self.writer.stamp
+
+    def keys_end(self) -> datetime | None:
+        return self._keys.end()
+
+    def begin(self, plan: RoundPlan) -> Turn:
+        ticket = self.writer.begin()
+        self._follow()
+        refused: dict[str, str] = {}
+        if self._config.table.routed:
+            refused = self._misfits()
+        else:
+            # Somebody may have renamed or dropped a column: its values would be left out without a word.
+            self._require_fit()
+        writing = TableWriting(
+            self.name,
+            {
+                name: Destination(table.write_target(self._config.table.files), ticket.prefixes[name])
+                for name, table in self.writer.tables.items()
+                if name not in refused and name != str(self._ledger)
+            },
+            self._table,
+            None if self._dead is None else str(self._dead),
+            self._config.contract.tables,
+            refused,
+        )
+        return Turn(ticket.round, ticket.token, writing, self._keys.broadcast(), ticket)
+
+    def commit(
+        self, turn: Turn, plan: RoundPlan, result: JobResult, ledger: Mapping[str, pa.Table]
+    ) -> Landed:
+        ticket: RoundTicket = turn.ticket
+        taken = {name: self._written(name, rows, ticket) for name, rows in ledger.items()}
+        written = sum(
+            file.records for name, files in result.files.items() if name not in self._own for file in files
+        )
+        stamp = self.writer.commit(
+            ticket,
+            {**result.files, **taken},
+            positions=plan.positions,
+            read=result.read,
+            written=written,
+            watermark=result.watermark(self.writer.stamp.watermark),
+        )
+        files = [file for several in result.files.values() for file in several]
+        return Landed(stamp, self.writer.snapshot_id, written, len(files), sum(file.size for file in files))
+
+    def discard(self, turn: Turn) -> None:
+        self.writer.discard(turn.ticket)
+
+    def adapt(self, needs: Needs) -> None:
+        changes = needs.changes()
+        if changes:
+            self.home.evolve(changes)
+            _logger.info(
+                "pipeline %s: the table %s got %s",
+                self.name,
+                self.home,
+                ", ".join(".".join(change.path) for change in changes),
+            )
+            self._follow()
+        known = {name_key(name) for name in self.writer.tables}
+        for name in needs.tables:
+            if name_key(name) in known:
+                continue
+            known.add(name_key(name))
+            self._join(self._made(name))
+
+    def rest(self) -> None:
+        """Maintenance comes here."""
+
+    def _open_home(self) -> LakeTable:
+        if self._config.table.routed:
+            assert self._dead is not None, "the configuration asks for it"
+            return self._made(str(self._dead))
+        return self._made(self._table)
+
+    def _made(self, name: str) -> LakeTable:
+        """The table, created if it is not there."""
+        config = self._config.table
+        own = self._own.get(name)
+        wanted = own or OwnTable(
+            config.namespace,
+            name.removeprefix(f"{show(config.namespace)}."),
+            self._rows,
+            config.partitioning,
+        )
+        where = (wanted.namespace, wanted.name)
+        try:
+            return self._lake.load(*where)
+        except NoSuchTable:
+            if own is None and self._config.contract.tables != "evolve":
+                raise InvalidConfig(
+                    f"pipeline '{self.name}': there is no table {name}, and `contract.tables` is "
+                    f"{self._config.contract.tables}: make the table, or let it be evolve"
+                ) from None
+        properties = {} if own is not None else config.properties
+        try:
+            made = self._lake.create(
+                *where, wanted.schema, wanted.partitioning, properties, config.format_version
+            )
+        except AlreadyExists:
+            # Another pipeline of the same table was faster.
+            return self._lake.load(*where)
+        self.created = self.created or own is None
+        return made
+
+    def _join(self, table: LakeTable) -> None:
+        self.writer.join(table)
+        self._keys.add(table)
+        self._sweep(table)
+
+    def _follow(self) -> None:
+        """Where the contract lets the table grow, its columns are the ones that values are decoded into."""
+        config, evolves = self._config, self._config.contract
+        if config.transform is not None or config.table.routed:
+            return
+        if "evolve" not in (evolves.columns, evolves.types):
+            return
+        given = {field.name: field for field in config.schema}
+        beside = {field.name for field in config.metadata.fields()}
+        fields = [
+            replace(given[field.name], type=field.type)
+            if field.name in given
+            else replace(field, required=False)
+            for field in self.home.schema
+            if field.name in given or (evolves.columns == "evolve" and field.name not in beside)
+        ]
+        there = {field.name for field in fields}
+        fields += [field for field in config.schema if field.name not in there]
+        self.schema = Schema(tuple(fields))
+        self._rows = Schema((*fields, *config.metadata.fields()))
+
+    def _require_fit(self) -> None:
+        if wrong := problems(self._rows, self.home.schema):
+            raise InvalidConfig(
+                f"pipeline '{self.name}' does not fit the table {self.home}: {'; '.join(wrong)}. Change "
+                "the pipeline's schema or the table's"
+            )
+
+    def _misfits(self) -> dict[str, str]:
+        """Tables that cannot take the rows, with the reason."""
+        found = {}
+        for name, table in self.writer.tables.items():
+            wrong = [] if name in self._own else problems(self._rows, table.schema)
+            if wrong:
+                found[name] = f"the table {name} cannot take it: {'; '.join(wrong)}"
+        return found
+
+    def _written(self, name: str, rows: pa.Table, ticket: RoundTicket) -> tuple[DataFile, ...]:
+        table = self.writer.tables[name]
+        prefix = f"{ticket.prefixes[name]}-ledger"
+        writer = TableWriter(table.write_target(), table.storage(), prefix)
+        try:
+            for batch in rows.to_batches():
+                writer.write(batch)
+        except BaseException:
+            writer.abort()
+            raise
+        return tuple(writer.close())
+
+    def _sweep(self, table: LakeTable) -> None:
+        """Files of writers that died are removed; if the store refuses just now, by the next claim."""
+        try:
+            swept = remove_leftovers(self.writer, table)
+        except FrazilError as error:
+            _logger.warning("pipeline %s: files of older writers stay: %s", self.name, error.message)
+            return
+        if swept.removed:
+            _logger.info("pipeline %s: removed %d files of older writers", self.name, len(swept.removed))
