@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.stream.support import kafka_of
 
 import frazil
 from frazil.core.errors import FrazilError, InvalidConfig, SourceChanged
@@ -31,7 +32,7 @@ def test_a_file_or_pipelines(tmp_path: Path) -> None:
     assert (found.catalog.uri, found.catalog.name, found.spark.master) == ("http://here", "ice", "local[3]")
     found = _pipelines(str(file), "http://there", None, {"master": "local[1]"})
     assert (found.catalog.uri, found.spark.master) == ("http://there", "local[1]")
-    assert found.pipelines[0].source.settings == {"bootstrap.servers": "b:1"}
+    assert kafka_of(found.pipelines[0]).settings == {"bootstrap.servers": "b:1"}
     with pytest.raises(InvalidConfig, match="leave out the keyword kafka"):
         _pipelines(file, None, {"client.id": "x"}, None)
     one = frazil.Pipeline("p", topics="t", schema={"id": "long"}, table="n.t")

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from tests.catalog.api.client import Catalog, add_snapshot, column, connect, schema, set_ref
 from tests.cli.conftest import Command, Run
 from tests.cli.conftest import command as command  # noqa: PLC0414 (a fixture)
+from tests.stream.support import kafka_of
 
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.devstack.frazil_server import FrazilServer
@@ -191,7 +192,7 @@ def stamped(world: World) -> Callable[[int], None]:
     def stamp(read: int) -> None:
         world.create(*COLUMNS)
         (config,) = load_pipelines(world.write(), {"CATALOG_TOKEN": PASSWORD}).pipelines
-        log = KafkaLog(config.source)
+        log = KafkaLog(kafka_of(config))
         positions = {world.topic: Position(id=log.topics()[world.topic].id, next=(read,))}
         text = Stamp(
             pipeline="orders",

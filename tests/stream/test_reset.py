@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.stream.support import kafka_of
 from tests.stream.trail import Trail
 
 from frazil.client import Client
@@ -31,7 +32,7 @@ def move(trail: Trail, target: Target, shown: Reset | None = None) -> Stamp:
 
 def plan(trail: Trail, target: Target) -> Reset:
     history = MetadataHistory(trail.metadata())
-    return plan_reset(trail.config, history, KafkaLog(trail.config.source), target)
+    return plan_reset(trail.config, history, KafkaLog(kafka_of(trail.config)), target)
 
 
 def test_read_again_and_left_out(trail: Trail) -> None:

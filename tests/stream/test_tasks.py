@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,8 +16,10 @@ from frazil.core.errors import BadRecord, RoundFailed
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
 from frazil.lake.files import WriteTarget
-from frazil.stream.frames import TaskFailed, _to_spark, failure_in
-from frazil.stream.tasks import Failure, Writing, open_writer
+from frazil.stream.frames import TaskFailed, failure_in
+from frazil.stream.outlets import Destination, TableWriting
+from frazil.stream.spark_types import to_spark
+from frazil.stream.tasks import Failure, open_outlet
 
 
 class Bomb:
@@ -60,12 +64,14 @@ def test_a_stage_that_is_run_again_has_files_of_its_own(
     rows = pa.RecordBatch.from_pydict({"id": [1]})
     monkeypatch.setattr(TaskContext, "_taskContext", None)
     context = TaskContext._getOrCreate()
+    keys: Any = SimpleNamespace(value={})
+    writing = TableWriting("p", {"a.b": Destination(target, f"file://{tmp_path}/00000001-ab")}, "a.b")
     writers = []
     for task in (11, 12):
         context._attemptNumber, context._taskAttemptId = 0, task
-        writers.append(open_writer(3, None, Writing(target, f"file://{tmp_path}/00000001-ab")))
+        writers.append(open_outlet(3, keys, writing))
         writers[-1].write(rows)
-    (taken,) = writers[1].close()
+    ((taken,),) = writers[1].close().values()
     writers[0].write(rows)
     writers[0].close()
     writers[0].abort()
@@ -77,6 +83,6 @@ def test_sixteen_bytes_are_not_always_a_uuid() -> None:
     schema = Schema((Field("u", "uuid", False), Field("f", "fixed[16]", False), Field("n", "long", False)))
     kinds = [pa.binary(16), pa.binary(16), pa.int64()]
     columns = [pa.array([one, None], kind) for one, kind in zip([value, value, 1], kinds, strict=True)]
-    found = _to_spark(pa.RecordBatch.from_arrays(columns, names=["u", "f", "n"]), schema)
+    found = to_spark(pa.RecordBatch.from_arrays(columns, names=["u", "f", "n"]), schema)
     assert found.schema.types == [pa.string(), pa.binary(), pa.int64()]
     assert found.to_pylist()[0] == {"u": str(uuid.UUID(bytes=value)), "f": value, "n": 1}

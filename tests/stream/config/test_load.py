@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 from tests.stream.config.examples import COMPLETE, ENVIRONMENT
+from tests.stream.support import kafka_of
 
 from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import PartitionField
@@ -58,7 +59,7 @@ def test_a_file_with_everything() -> None:
     assert found.spark.master == "local[*]"
     assert found.spark.settings == {"spark.driver.memory": "2g", "spark.ui.enabled": "false"}
     orders, events = found.pipelines
-    assert orders.source.settings == {
+    assert kafka_of(orders).settings == {
         "bootstrap.servers": "localhost:9092",
         "security.protocol": "SASL_SSL",
         "sasl.password": ENVIRONMENT["KAFKA_PASSWORD"],
@@ -67,8 +68,8 @@ def test_a_file_with_everything() -> None:
         "fetch.min.bytes": "1",
         "client.id": "12",
     }
-    assert orders.source.topics == ("orders", "no")
-    assert orders.source.start.at == {"orders": (0, 10)}
+    assert kafka_of(orders).topics == ("orders", "no")
+    assert kafka_of(orders).start.at == {"orders": (0, 10)}
     assert orders.format == JsonFormat("ms")
     assert list(orders.schema) == [
         Field("order_id", "long", True),
@@ -85,8 +86,8 @@ def test_a_file_with_everything() -> None:
     assert orders.table.properties == {"write.metadata.previous-versions-max": "20"}
     assert (orders.table.format_version, orders.freshness, orders.event_time) == (3, 30.0, "event_time")
     assert orders.limits == Limits(1000, 10)
-    assert (events.source.topics, events.source.pattern) == ((), "events-.*")
-    assert events.source.start.at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert (kafka_of(events).topics, kafka_of(events).pattern) == ((), "events-.*")
+    assert kafka_of(events).start.at == datetime(2026, 1, 1, tzinfo=UTC)
     assert events.freshness == 60.0
     assert events.table.files == FileOptions(MEGABYTE, "snappy")
     assert (events.table.namespace, events.table.name) == (("a.b",), "events")
@@ -97,7 +98,7 @@ def test_a_file_with_everything() -> None:
 def test_what_is_not_said_has_a_default() -> None:
     found = small()
     assert (found.freshness, found.format, found.limits) == (30.0, JsonFormat(), Limits())
-    assert found.source.start.at == "earliest"
+    assert kafka_of(found).start.at == "earliest"
     assert found.table.files == FileOptions()
     assert found.table.format_version == 2
 
@@ -113,11 +114,11 @@ def test_what_is_not_said_has_a_default() -> None:
     ],
 )
 def test_starting_points(written: str, meant: object) -> None:
-    assert small("topics: t", f"topics: t, start: {written}").source.start.at == meant
+    assert kafka_of(small("topics: t", f"topics: t, start: {written}")).start.at == meant
 
 
 def test_text_stays_as_it_is_written() -> None:
-    assert small("topics: t", "topics: [no, 007, 1.10, 2026-01-01]").source.topics == (
+    assert kafka_of(small("topics: t", "topics: [no, 007, 1.10, 2026-01-01]")).topics == (
         "no",
         "007",
         "1.10",
@@ -127,7 +128,7 @@ def test_text_stays_as_it_is_written() -> None:
 
 def test_variables_and_their_escape() -> None:
     found = small('"b:1"', '"${HOST}:${PORT}", client.id: "$${HOST} $x"', HOST="broker", PORT="1")
-    assert found.source.settings == {"bootstrap.servers": "broker:1", "client.id": "${HOST} $x"}
+    assert kafka_of(found).settings == {"bootstrap.servers": "broker:1", "client.id": "${HOST} $x"}
     assert small("", "    format_version: ${V}\n", V="3").table.format_version == 3
 
 
@@ -149,9 +150,9 @@ defaults:
   table: n.t
 """
     p, q = parsed(text).pipelines
-    assert (p.source.topics, p.source.pattern) == ((), "x.*")
+    assert (kafka_of(p).topics, kafka_of(p).pattern) == ((), "x.*")
     assert [field.name for field in p.schema] == ["a", "b"]
-    assert (q.source.topics, q.source.start.at, q.table.name) == (("t",), "latest", "q")
+    assert (kafka_of(q).topics, kafka_of(q).start.at, q.table.name) == (("t",), "latest", "q")
 
 
 def test_two_pipelines_may_write_one_table() -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
 import pytest
+from tests.stream.support import kafka_of
 
 import frazil
 from frazil.core.errors import InvalidConfig
@@ -40,15 +41,15 @@ def test_python_values_mean_what_yaml_means() -> None:
         files={"size": "1mb", "compression": "snappy"},
         limits={"records_per_round": 10, "records_per_task": 1},
     )
-    assert made.source.start.at == datetime(2026, 1, 1, tzinfo=UTC)
-    assert made.source.settings == {"socket.keepalive.enable": "true", "fetch.min.bytes": "1"}
+    assert kafka_of(made).start.at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert kafka_of(made).settings == {"socket.keepalive.enable": "true", "fetch.min.bytes": "1"}
     assert made.freshness == 1.5
     assert made.schema.field("at").doc == "when"
     assert made.limits.records_per_round == 10
 
 
 def test_no_variables_in_python() -> None:
-    assert frazil.Pipeline("orders", **GIVEN, kafka={"client.id": "${X}"}).source.settings == {
+    assert kafka_of(frazil.Pipeline("orders", **GIVEN, kafka={"client.id": "${X}"})).settings == {
         "client.id": "${X}"
     }
 
@@ -103,7 +104,7 @@ def test_gather_makes_what_a_file_holds() -> None:
     found = gather([one, two], catalog="http://here", kafka=BROKERS, spark={"master": "local[1]"})
     assert found.catalog == CatalogConfig(uri="http://here")
     assert found.spark == SparkConfig("local[1]")
-    assert [made.source.settings for made in found.pipelines] == [{**BROKERS, "client.id": "one"}, BROKERS]
+    assert [kafka_of(made).settings for made in found.pipelines] == [{**BROKERS, "client.id": "one"}, BROKERS]
     assert [made.hash for made in found.pipelines] == [one.hash, two.hash]
 
 
