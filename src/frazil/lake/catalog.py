@@ -31,6 +31,7 @@ _SETTINGS = {
 }
 _TRANSACTIONS = "POST /v1/{prefix}/transactions/commit"
 #: For metadata on the local disk: no checksum files, each of which would cost a process (chmod) more.
+#: Iceberg's readers and writers in Spark do not get on with it.
 _LOCAL_FILES = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     # Else it would be the one that Spark has open already.
@@ -64,16 +65,23 @@ class Lake:
             properties = jvm.java.util.HashMap()
             for key, value in wanted.items():
                 properties.put(key, value)
-            hadoop = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())  # noqa: SLF001
-            for key, value in _LOCAL_FILES.items():
-                hadoop.set(key, value)
-            self._catalog = iceberg.CatalogUtil.buildIcebergCatalog("frazil", properties, hadoop)
+            self._properties = properties
+            self._catalog = self._connected(_LOCAL_FILES)
+            self._for_jobs: Any = None
 
     def load(self, namespace: tuple[str, ...], name: str) -> LakeTable:
         """The table as it is now; NoSuchTable."""
         with java_errors(f"loading the table {show(namespace, name)}"):
             loaded = self._catalog.loadTable(self._identifier(namespace, name))
             return LakeTable(self, namespace, name, loaded)
+
+    def load_for_jobs(self, namespace: tuple[str, ...], name: str) -> LakeTable:
+        """The same for Iceberg's own Spark jobs, to which the table is sent with its keys."""
+        with java_errors(f"loading the table {show(namespace, name)}"):
+            self._for_jobs = self._for_jobs or self._connected({})
+            return LakeTable(
+                self, namespace, name, self._for_jobs.loadTable(self._identifier(namespace, name))
+            )
 
     def create(
         self,
@@ -122,9 +130,20 @@ class Lake:
         """Close the JVM's connections."""
         with java_errors("closing the catalog"):
             self._catalog.close()
+            if self._for_jobs is not None:
+                self._for_jobs.close()
 
     def __repr__(self) -> str:
         return f"Lake({self.client!r})"
+
+    def _connected(self, hadoop: Mapping[str, str]) -> Any:
+        context = self.spark.sparkContext
+        settings = self._gateway.jvm.org.apache.hadoop.conf.Configuration(
+            context._jsc.hadoopConfiguration()  # noqa: SLF001
+        )
+        for key, value in hadoop.items():
+            settings.set(key, value)
+        return self.iceberg.CatalogUtil.buildIcebergCatalog("frazil", self._properties, settings)
 
     def _identifier(self, namespace: tuple[str, ...], name: str) -> Any:
         levels = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(namespace))

@@ -1,0 +1,264 @@
+"""Merges small files and expires snapshots in the loop of a pipeline, a bounded piece at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from frazil.core.errors import FrazilError
+from frazil.lake.catalog import Lake
+from frazil.lake.files import MEGABYTE, FileOptions
+from frazil.lake.table import LakeTable
+from frazil.maintenance.actions import (
+    MIN_FILES,
+    Merged,
+    document,
+    expire,
+    merge_files,
+    merge_manifests,
+    set_properties,
+)
+from frazil.maintenance.expiry import ExpiryPlan, plan_expiry
+from frazil.maintenance.history import Unmerged, main_line, manifests, unmerged
+from frazil.maintenance.settings import Maintenance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+
+#: To look costs a walk over all snapshots: one commit in so many does.
+_LOOK_EVERY = 20
+#: What one run takes at most, so that the next round does not wait for long.
+_BYTES_PER_RUN = 2048 * MEGABYTE
+_FILES_PER_RUN = 5000
+#: Merging appends keep their number at about a hundred.
+_MANY_MANIFESTS = 250
+#: Each expiry reads the manifest list of every snapshot that stays: it is done for many at once.
+_EXPIRE_AT_LEAST = 50
+_EXPIRE_SHARE = 10
+#: Snapshots that somebody keeps and that are worth a word.
+_MANY_PINNED = 100
+#: Commits until what failed is tried again, doubled at each failure.
+_FIRST_WAIT, _LONGEST_WAIT = 10, 640
+#: Older metadata documents that a table keeps.
+_METADATA_VERSIONS = 20
+_DELETE_METADATA = "write.metadata.delete-after-commit.enabled"
+_KEEP_METADATA = "write.metadata.previous-versions-max"
+#: One run at a time in a process: pipelines share its Spark.
+_turn = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one run did for a table."""
+
+    table: str
+    seconds: float = 0.0
+    #: None: no merge was due, or it failed.
+    merged: Merged | None = None
+    #: How many were merged into few.
+    manifests: int = 0
+    #: Snapshots; `kept` is None if none was due.
+    expired: int = 0
+    kept: int | None = None
+    #: Who keeps snapshots that could go otherwise, and how many.
+    pins: Mapping[str, int] = field(default_factory=dict)
+    #: What went wrong and will be tried again.
+    failures: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        said = []
+        if self.merged is not None:
+            said.append(f"{self.merged.files} small files became {self.merged.into}")
+        if self.manifests:
+            said.append(f"{self.manifests} manifests were merged")
+        if self.kept is not None:
+            said.append(f"{self.expired} snapshots expired, {self.kept} stay")
+        said += [f"not done: {text}" for text in self.failures]
+        return f"{self.table}: {'; '.join(said) or 'nothing to do'} ({self.seconds:.1f} s)"
+
+
+@dataclass
+class _State:
+    """Of one table, while the process lives. The table's history tells the rest."""
+
+    commits: int = 0
+    look_at: int = 1
+    #: The count at the last merge; what it left is not in the history.
+    merged_at: int | None = None
+    #: The last merge took all that it may.
+    debt: bool = False
+    failures: int = 0
+    #: Snapshots that were last told to be kept for somebody.
+    pins: dict[str, int] = field(default_factory=dict)
+
+
+class Caretaker:
+    """Looks after the tables of one pipeline. For the thread of its loop."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        config: Maintenance,
+        *,
+        file_size: int = FileOptions().size,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._config = config
+        self._file_size = file_size
+        self._clock = clock
+        self._states: dict[str, _State] = {}
+
+    def committed(self, table: LakeTable) -> Done | None:
+        """Call it after each commit to the table. None: nothing was due.
+
+        What cannot be done now is logged, and tried again some commits later: no reason to stop a pipeline.
+        """
+        state = self._states.setdefault(f"{table} {table.uuid}", _State())
+        state.commits += 1
+        if state.commits < state.look_at or not _turn.acquire(blocking=False):
+            return None
+        try:
+            state.look_at = state.commits + min(_LOOK_EVERY, self._config.merge_every or _LOOK_EVERY)
+            done = self._look(table, state)
+        except FrazilError as error:
+            done = Done(str(table), failures=(error.message,))
+        finally:
+            _turn.release()
+        if done is not None:
+            self._settle(state, done)
+        return done
+
+    def _look(self, table: LakeTable, state: _State) -> Done | None:
+        found = document(table)
+        line = main_line(found)
+        new = unmerged(line, self._file_size)
+        plan = self._expiry(found)
+        self._tell_pins(table, state, plan)
+        self._trim_metadata(table, found)
+        crowded = line and (manifests(line[0]) or 0) > _MANY_MANIFESTS
+        merging, expiring = self._merge_due(state, new), self._expiry_due(plan)
+        if not merging and not expiring and not crowded:
+            return None
+        started = time.monotonic()
+        # An own one: the loop's must not move under it, and its files are for the driver alone.
+        own = self._lake.load_for_jobs(table.namespace, table.name)
+        run = _Run(self._spark, own, Done(str(table)))
+        if merging:
+            most = self._most_files(new)
+            run.merge(self._file_size, most)
+            state.merged_at = state.commits
+            state.debt = run.done.merged is not None and run.done.merged.files >= most
+        if crowded:
+            run.merge_manifests()
+        if expiring:
+            run.expire(self._expiry)
+        return replace(run.done, seconds=time.monotonic() - started)
+
+    def _merge_due(self, state: _State, new: Unmerged) -> bool:
+        every = self._config.merge_every
+        if every is None:
+            return False
+        since = None if state.merged_at is None else state.commits - state.merged_at
+        if state.debt and since is not None:
+            return since >= every // 4
+        return new.commits >= every and new.small_files >= MIN_FILES and (since is None or since >= every)
+
+    def _most_files(self, new: Unmerged) -> int:
+        """As many as are about as large as one run may be."""
+        each = max(new.small_bytes // max(new.small_files, 1), 1)
+        return max(MIN_FILES, min(_BYTES_PER_RUN // each, _FILES_PER_RUN))
+
+    def _expiry(self, found: Mapping[str, Any]) -> ExpiryPlan:
+        keep = self._config.keep_snapshots
+        if keep is None or found.get("properties", {}).get("gc.enabled", "").lower() == "false":
+            return ExpiryPlan()
+        before = (self._clock() - keep) * 1000
+        return plan_expiry(found, older_than_ms=before, at_most=self._config.most_snapshots)
+
+    def _expiry_due(self, plan: ExpiryPlan) -> bool:
+        return len(plan.expire) >= max(_EXPIRE_AT_LEAST, plan.kept // _EXPIRE_SHARE)
+
+    def _trim_metadata(self, table: LakeTable, found: Mapping[str, Any]) -> None:
+        """Without a word about old metadata documents in its properties, a table would keep all of them."""
+        properties, listed = found.get("properties", {}), found.get("metadata-log", ())
+        if self._config.keep_snapshots is None or _DELETE_METADATA in properties:
+            return
+        if len(listed) >= _METADATA_VERSIONS:
+            wanted = {_KEEP_METADATA: str(_METADATA_VERSIONS), **properties, _DELETE_METADATA: "true"}
+            set_properties(table, {key: wanted[key] for key in (_KEEP_METADATA, _DELETE_METADATA)})
+
+    def _settle(self, state: _State, done: Done) -> None:
+        if done.failures:
+            wait = min(_FIRST_WAIT * 2**state.failures, _LONGEST_WAIT)
+            state.failures += 1
+            state.look_at = state.commits + wait
+            state.merged_at = None
+            _logger.warning("maintenance, again in %d commits: %s", wait, done)
+        else:
+            state.failures = 0
+            _logger.info("maintenance: %s", done)
+
+    def _tell_pins(self, table: LakeTable, state: _State, plan: ExpiryPlan) -> None:
+        for name, count in plan.pins.items():
+            if count >= max(_MANY_PINNED, 2 * state.pins.get(name, 0)):
+                state.pins[name] = count
+                _logger.warning(
+                    "%s, which has not written for long, keeps %d snapshots of %s that would have expired",
+                    name,
+                    count,
+                    table,
+                )
+
+
+class _Run:
+    """One run; a part that fails does not keep the others from being tried."""
+
+    def __init__(self, spark: SparkSession, table: LakeTable, done: Done) -> None:
+        self._spark = spark
+        self._table = table
+        self.done = done
+
+    def merge(self, file_size: int, most_files: int) -> None:
+        found = self._tried(lambda: merge_files(self._spark, self._table, file_size, most_files))
+        if found is None:
+            return
+        self.done = replace(self.done, merged=found)
+        if found.failed:
+            self._failed(f"{found.failed} files stay as they are: Spark's log says why")
+
+    def merge_manifests(self) -> None:
+        self.done = replace(
+            self.done, manifests=self._tried(lambda: merge_manifests(self._spark, self._table)) or 0
+        )
+
+    def expire(self, choose: Callable[[Mapping[str, Any]], ExpiryPlan]) -> None:
+        def work() -> ExpiryPlan:
+            # Chosen on what the table is now: a merge took its time.
+            self._table.refresh()
+            plan = choose(document(self._table))
+            expire(self._table, plan.expire)
+            return plan
+
+        plan = self._tried(work)
+        if plan is not None:
+            self.done = replace(self.done, expired=len(plan.expire), kept=plan.kept, pins=plan.pins)
+
+    def _tried(self, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except FrazilError as error:
+            self._failed(error.message)
+            return None
+
+    def _failed(self, text: str) -> None:
+        self.done = replace(self.done, failures=(*self.done.failures, text))

@@ -1,0 +1,105 @@
+"""Which snapshots may go: a choice over the metadata document, made before anything is touched.
+
+Main's line is kept from its head without a gap down to the deepest snapshot that somebody needs: pipelines
+find their stamps by walking it. What a tag, a branch or a pipeline's property names is kept wherever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.core.stamp import Mirror, stamp_key, stamp_tag
+from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
+from frazil.maintenance.history import stamped_by
+
+#: Of main's line, however old.
+AT_LEAST = 10
+_MIRRORS = stamp_key("")
+
+
+@dataclass(frozen=True)
+class ExpiryPlan:
+    """The snapshots to expire, and who keeps the others."""
+
+    expire: tuple[int, ...] = ()
+    kept: int = 0
+    #: Pipelines and branches, with the number of snapshots that nobody but those as far down needs.
+    pins: Mapping[str, int] = field(default_factory=dict)
+
+
+def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: int) -> ExpiryPlan:
+    """`older_than_ms`: what was committed before that time may go; so may all but the newest `at_most`."""
+    history = MetadataHistory(metadata)
+    line = list(ancestry(history))
+    depths = {view.id: depth for depth, view in enumerate(line, start=1)}
+    times = {int(row["snapshot-id"]): int(row["timestamp-ms"]) for row in metadata.get("snapshots") or ()}
+    young = [
+        depth for view, depth in zip(line, depths.values(), strict=True) if times[view.id] >= older_than_ms
+    ]
+    wanted = max(min(max(young, default=0), at_most), AT_LEAST)
+    mirrors = _mirrors(metadata)
+    needs = _stamp_depths(line, history, mirrors)
+    branches = {name: _branch(history, name, depths) for name in _branches(metadata)}
+    for name, own in branches.items():
+        fork = own[-1].parent_id if own else history.ref(name)
+        if fork in depths:
+            needs[f"branch {name}"] = depths[fork]
+    depth = max(wanted, *needs.values(), 0)
+    kept = {view.id for view in line[:depth]} | _referred(metadata)
+    # Were it gone, a rollback would look like an expiry, and the pipeline would leave out rows.
+    kept |= {mirror.snapshot_id for mirror in mirrors.values()}
+    kept |= {view.id for own in branches.values() for view in own}
+    # Off main's line (rolled back, or staged) only the age counts.
+    kept |= {one for one, time in times.items() if one not in depths and time >= older_than_ms}
+    return ExpiryPlan(
+        expire=tuple(one for one in times if one not in kept),
+        kept=len(kept & times.keys()),
+        pins={name: need - wanted for name, need in needs.items() if need > wanted},
+    )
+
+
+def _stamp_depths(
+    line: Sequence[SnapshotView], history: MetadataHistory, mirrors: Mapping[str, Mirror]
+) -> dict[str, int]:
+    """How far down pipelines need main's line. One without tag and property was given up."""
+    found: dict[str, int] = {}
+    for depth, view in enumerate(line, start=1):
+        for pipeline in stamped_by(view):
+            if pipeline in mirrors or history.ref(stamp_tag(pipeline)) is not None:
+                found.setdefault(pipeline, depth)
+    for pipeline, mirror in mirrors.items():
+        # Refused, because all of main's line is there and its commits are not: that must stay to be seen.
+        if history.snapshot(mirror.snapshot_id) is None and line and line[-1].parent_id is None:
+            found.setdefault(pipeline, len(line))
+    return {f"pipeline {name}": depth for name, depth in found.items()}
+
+
+def _branches(metadata: Mapping[str, Any]) -> list[str]:
+    refs: Mapping[str, Mapping[str, Any]] = metadata.get("refs") or {}
+    return [name for name, ref in refs.items() if ref.get("type") == "branch" and name != "main"]
+
+
+def _branch(history: MetadataHistory, name: str, main: Mapping[int, int]) -> list[SnapshotView]:
+    """A branch's own snapshots, newest first, down to where it left main: publishing looks at both lines."""
+    own, at = [], history.ref(name)
+    while at is not None and at not in main:
+        view = history.snapshot(at)
+        if view is None:
+            break
+        own.append(view)
+        at = view.parent_id
+    return own
+
+
+def _mirrors(metadata: Mapping[str, Any]) -> dict[str, Mirror]:
+    """What the properties of pipelines say, by pipeline."""
+    properties: Mapping[str, str] = metadata.get("properties") or {}
+    found = {key: Mirror.decode(text) for key, text in properties.items() if key.startswith(_MIRRORS)}
+    return {key.removeprefix(_MIRRORS): mirror for key, mirror in found.items()}
+
+
+def _referred(metadata: Mapping[str, Any]) -> set[int]:
+    refs: Mapping[str, Mapping[str, Any]] = metadata.get("refs") or {}
+    return {int(ref["snapshot-id"]) for ref in refs.values()}
