@@ -51,7 +51,7 @@ class FileStorage:
         >>> FileStorage.of("file:///lake/orders", None)
         FileStorage('file:///lake/orders')
         """
-        if _is_local(location):
+        if is_local(location):
             return cls(location, fs.LocalFileSystem())
         if credentials is None:
             raise Unsupported(
@@ -159,7 +159,8 @@ class Output:
             self._storage.delete([self.path])
 
 
-def _is_local(location: str) -> bool:
+def is_local(location: str) -> bool:
+    """Whether it is a path of this machine, which needs no keys."""
     return location.startswith(("/", "file:"))
 
 

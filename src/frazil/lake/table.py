@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from frazil.client import Renewing
-from frazil.core.errors import HistoryChanged, ServiceError
+from frazil.core.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    FrazilError,
+    HistoryChanged,
+    InvalidInput,
+    ServiceError,
+    Unprocessable,
+)
 from frazil.core.names import show
 from frazil.core.partitioning import PartitionSpec
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, Schema, SchemaChange, Type
 from frazil.core.stamp import stamp_key
 from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
+from frazil.lake.evolution import evolved, steps
 from frazil.lake.files import FileOptions, WriteTarget
-from frazil.lake.java import java_errors
-from frazil.lake.storage import FileStorage
+from frazil.lake.java import as_commit, java_errors
+from frazil.lake.storage import FileStorage, is_local
 
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
 
 #: Snapshots whose stamps are kept in memory; a long run sees one more with every commit.
 _KEPT = 1000
+#: Tries to change a schema while others change the table.
+_CONFLICTS = 20
 _STAMPS = stamp_key("")
 
 
@@ -136,6 +149,46 @@ class LakeTable:
         with java_errors(f"reading the table {self}"):
             return set(self._json(self.metadata.specsById().keySet()))
 
+    def evolve(self, changes: Sequence[SchemaChange]) -> None:
+        """Add and widen columns, in one commit; what is there already is fine, whoever made it.
+
+        Unprocessable: Iceberg cannot. May be called again after any error.
+        """
+        for number in range(_CONFLICTS):
+            self.refresh()
+            wanted = evolved(self.schema, changes)
+            if wanted == self.schema:
+                return
+            try:
+                self._alter(wanted)
+                return
+            except (CommitFailed, CommitStateUnknown) as error:
+                last = error
+            time.sleep(random.uniform(0.5, 1.0) * 0.02 * 2.0 ** min(number, 5))  # noqa: S311
+        raise CommitFailed(f"{last.message}; {_CONFLICTS} tries. Try again")
+
+    def _alter(self, wanted: Schema) -> None:
+        there = set(steps(self.schema))
+        try:
+            with java_errors(f"changing the schema of the table {self}"):
+                change = self.java.updateSchema()
+                for step in steps(wanted):
+                    if step.name is not None:
+                        change.addColumn(step.path or None, step.name, self._java_type(step.type))
+                    elif step not in there:
+                        change.updateColumn(step.path, self._java_type(step.type))
+                change.commit()
+        except InvalidInput as error:
+            raise Unprocessable(error.message) from None
+        except FrazilError as error:
+            raise as_commit(error) from None
+        self.reread()
+
+    def _java_type(self, kind: Type) -> Any:
+        column = Schema((Field("x", kind),)).with_fresh_ids()
+        text = msgspec.json.encode(column.to_json()).decode()
+        return self.lake.schemas.fromJson(text).findType("x")
+
     def write_target(self, options: FileOptions | None = None) -> WriteTarget:
         """What a task must know to write files of this table."""
         return WriteTarget(self.data_location, self.schema, self.spec, options or FileOptions())
@@ -143,20 +196,15 @@ class LakeTable:
     def renewing_keys(self, margin: float) -> Renewing | None:
         """Keys for the place of its data files that never end, as long as they are asked for; None: local."""
         place, where = self.data_location, (self.namespace, self.name)
-        if place.startswith(("/", "file:")):
+        if is_local(place):
             return None
         # By place: a table with `write.data.path` has keys for several.
-        return Renewing(
-            lambda: self.lake.client.tables.credentials(*where, location=place), margin=margin
-        )
+        return Renewing(lambda: self.lake.client.tables.credentials(*where, location=place), margin=margin)
 
     def storage(self) -> FileStorage:
         """The place of its data files, with new keys from the catalog where it needs any."""
-        place = self.data_location
-        if place.startswith(("/", "file:")):
-            return FileStorage.of(place, None)
-        keys = self.lake.client.tables.credentials(self.namespace, self.name, location=place)
-        return FileStorage.of(place, keys)
+        keys = self.renewing_keys(0.0)
+        return FileStorage.of(self.data_location, None if keys is None else keys.current())
 
     def __str__(self) -> str:
         return show(self.namespace, self.name)
