@@ -151,7 +151,7 @@ def cut(ranges: Sequence[Slice], tasks: int) -> tuple[tuple[Slice, ...], ...]:
         start = whole.start
         while start < whole.end:
             end = min(whole.end, start + bounds[task] - reached)
-            parts[task].append(Slice(whole.topic, whole.partition, start, end))
+            parts[task].append(replace(whole, start=start, end=end))
             reached += end - start
             start = end
             task += reached == bounds[task]
