@@ -19,7 +19,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = Path("src/frazil/stream")
 #: Module in the package to its sources in `native/`.
-MODULES = {"_fetch": ["fetch.c"], "_json": ["json.c"]}
+MODULES = {
+    "_fetch": ["fetch.c"],
+    "_json": ["json.c"],
+    "_csv": ["csv.c"],
+    "_protobuf": ["protobuf.c"],
+    "_avro": ["avro.c"],
+}
 FLAGS = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"]
 HARDENING = ["-D_FORTIFY_SOURCE=2", "-fstack-protector-strong", "-Wl,-z,relro,-z,now"]
 ABI = "-DPy_LIMITED_API=0x030B0000"

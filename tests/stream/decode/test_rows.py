@@ -234,6 +234,14 @@ def test_a_new_nested_column() -> None:
     assert found.changes == (SchemaChange(("n",), parse_type("list<struct<a: long, t: date>>")),)
 
 
+def test_columns_that_cannot_be() -> None:
+    rows = pa.record_batch({"c": pa.array([1, 2]), "C": pa.array([None, 5])})
+    found = fit(Schema((Field("c", "long"),)), rows, columns="evolve")
+    assert found.changes == ()
+    assert faults(found) == [(1, Fault.UNKNOWN_FIELD, "C")]
+    assert "only by case" in found.bad[0].reason
+
+
 def test_records_without_columns() -> None:
     with pytest.raises(InvalidConfig, match="format"):
         RowsDecoder(NESTED, ParquetFormat(), Contract()).decode(batch(None))

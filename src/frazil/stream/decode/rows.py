@@ -39,7 +39,7 @@ class RowsDecoder:
                 "the source gives records without columns, and the format is one of files that have them: "
                 "set `format` to what the records hold (json, csv, avro, protobuf, raw)"
             )
-        fitting = Fitting(self._contract)
+        fitting = Fitting(self._arguments[0], self._contract)
         values = raw.rows.to_struct_array()
         columns, problems = fitting.children(values, self._columns, ())
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -52,7 +52,7 @@ class RowsDecoder:
             keep = np.ones(len(rows), bool)
             keep[list(bad)] = False
             rows = rows.filter(pa.array(keep))
-        return Decoded(rows, tuple(bad[row] for row in sorted(bad)), tuple(fitting.changes))
+        return Decoded(rows, tuple(bad[row] for row in sorted(bad)), fitting.changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowsDecoder, self._arguments

@@ -10,10 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.schema import Field, ListType, MapType, SchemaChange, StructType, arrow_type, show_type
+from frazil.core.schema import (
+    Field,
+    ListType,
+    MapType,
+    Schema,
+    SchemaChange,
+    StructType,
+    arrow_type,
+    show_type,
+)
 from frazil.stream.config.model import Contract
 from frazil.stream.decode import assemble
 from frazil.stream.decode.decoded import Fault
+from frazil.stream.decode.drift import Drift
+from frazil.stream.decode.problem import Problem as Refusal
 from frazil.stream.decode.reference import fields_of
 from frazil.stream.decode.rows_cast import cast
 from frazil.stream.decode.rows_types import iceberg_type, is_list, widened
@@ -38,9 +49,13 @@ _Fitted: TypeAlias = tuple[pa.Array, list[Problem]]
 class Fitting:
     """One batch's way into a schema; `changes` is what the schema would have to become."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, schema: Schema, contract: Contract) -> None:
         self._contract = contract
-        self.changes: list[SchemaChange] = []
+        self._drift = Drift(schema)
+
+    @property
+    def changes(self) -> tuple[SchemaChange, ...]:
+        return self._drift.changes
 
     def children(
         self, values: pa.StructArray, kind: StructType, path: _Path
@@ -112,7 +127,7 @@ class Fitting:
         if self._contract.types == "evolve" and needed is not None:
             wider = widened(field.type, needed)
             if wider is not None:
-                self.changes.append(SchemaChange(path, wider, widens=True))
+                self._drift.add([SchemaChange(path, wider, widens=True)])
                 return _nulls(len(values), arrow_type(field.type)), []
         kind = arrow_type(field.type)
         if isinstance(field.type, str) and not pa.types.is_nested(values.type):
@@ -129,11 +144,19 @@ class Fitting:
         needed = iceberg_type(values.type)
         if word == "discard_value" or pa.types.is_null(values.type):
             return []
-        if word == "evolve" and needed is not None:
-            self.changes.append(SchemaChange(path, needed))
-            return []
-        there = present & _bools(values.is_valid())
         reason = f"the schema has no such column, and the contract says {word}"
+        if word == "evolve":
+            reason = (
+                f"no column has this field, and the table cannot get one: {values.type} has no type there"
+            )
+            if needed is not None:
+                try:
+                    self._drift.add([SchemaChange(path, needed)])
+                except Refusal as refusal:
+                    reason = refusal.reason
+                else:
+                    return []
+        there = present & _bools(values.is_valid())
         return [Problem(there, path, reason, Fault.UNKNOWN_FIELD)] if there.any() else []
 
 
