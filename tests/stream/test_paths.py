@@ -4,104 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
-from pyiceberg.catalog import load_catalog
+from tests.stream.world import SCHEMA, Seen, World, record, records
 
-import frazil
 from frazil.client import Client
 from frazil.core.errors import BadRecord, InvalidConfig, InvalidInput, Unavailable
-from frazil.devstack.frazil_server import FrazilServer
-from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
-from frazil.stream.config import PipelineConfig
 from frazil.stream.events import Claimed, Event, RoundCommitted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-SCHEMA = {"id": "long required", "word": "string", "at": "timestamptz", "ref": "uuid"}
+
 _numbers = itertools.count(1)
-
-
-@dataclass
-class Seen:
-    events: list[Event] = field(default_factory=list)
-
-    def notify(self, event: Event) -> None:
-        self.events.append(event)
-
-
-@dataclass
-class World:
-    kafka: Kafka
-    spark: SparkSession
-    server: FrazilServer
-    warehouse: str = "default"
-    seen: Seen = field(default_factory=Seen)
-
-    def topic(self, records: Iterable[dict[str, Any] | bytes] = (), partitions: int = 2) -> str:
-        name = self.kafka.create_topic(f"paths-{os.getpid()}-{next(_numbers)}", partitions=partitions)
-        self.produce(name, records, partitions)
-        return name
-
-    def produce(self, topic: str, records: Iterable[dict[str, Any] | bytes], partitions: int = 2) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
-        for number, record in enumerate(records):
-            value = record if isinstance(record, bytes) else json.dumps(record).encode()
-            producer.produce(topic, value, partition=number % partitions)
-        assert producer.flush(30) == 0
-
-    def pipeline(self, topic: str, table: str, **settings: Any) -> PipelineConfig:
-        settings = {"schema": SCHEMA, "freshness": "1s"} | settings
-        name = settings.pop("name", f"p-{topic}")
-        return frazil.Pipeline(name, topics=topic, table=f"paths.{table}", **settings)
-
-    def run(self, *pipelines: PipelineConfig) -> None:
-        catalog = {"uri": self.server.uri, "warehouse": self.warehouse}
-        servers = {"bootstrap.servers": self.kafka.bootstrap_servers}
-        frazil.run(pipelines, catalog=catalog, kafka=servers, spark=self.spark, once=True, observer=self.seen)
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        with load_catalog(
-            "paths", type="rest", uri=self.server.catalog_uri, warehouse=self.warehouse
-        ) as catalog:
-            found: pa.Table = catalog.load_table(f"paths.{table}").scan().to_arrow()
-        return sorted(found.to_pylist(), key=lambda row: row["id"])
-
-    def exists(self, table: str) -> bool:
-        with Client(self.server.uri, warehouse=self.warehouse) as client:
-            return client.tables.exists("paths", table)
-
-    def snapshots(self, table: str) -> list[dict[str, Any]]:
-        with Client(self.server.uri, warehouse=self.warehouse) as client:
-            found: list[dict[str, Any]] = client.tables.load("paths", table).metadata["snapshots"]
-        return found
-
-
-@pytest.fixture
-def world(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> World:
-    return World(kafka, spark, frazil_sqlite)
-
-
-def record(number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "word": f"w{number % 7}",
-        "at": f"2026-01-{1 + number % 3:02d}T10:00:00Z",
-        "ref": str(uuid.UUID(int=number)),
-    }
-
-
-def records(count: int) -> list[dict[str, Any]]:
-    return [record(number) for number in range(count)]
 
 
 def doubled(df: DataFrame) -> DataFrame:
@@ -182,7 +101,7 @@ def test_what_is_before_a_bad_record_lands_and_then_the_pipeline_stops(
 ) -> None:
     topic = world.topic(records(10), partitions=1)
     table = f"bad_{'spark' if transform else 'fused'}"
-    pipeline = world.pipeline(topic, table, transform=transform)
+    pipeline = world.pipeline(topic, table, transform=transform, dead_letters="stop")
     world.run(pipeline)
     world.produce(topic, [record(10), {"id": "eleven"}, record(12)], partitions=1)
     with pytest.raises(BadRecord, match=f"topic {topic}, partition 0, offset 11") as found:

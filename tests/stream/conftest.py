@@ -1,0 +1,19 @@
+"""What the tests of pipelines share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.stream.world import World
+
+from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.kafka import Kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def world(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> World:
+    return World(kafka, spark, frazil_sqlite)

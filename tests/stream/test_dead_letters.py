@@ -1,0 +1,87 @@
+"""Bad records: where they go, and what becomes of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.stream.world import World, record, records
+
+from frazil.core.errors import BadRecord
+from frazil.stream.events import RoundCommitted
+
+BY = ("partition", "offset")
+
+
+@pytest.mark.parametrize("transform", [None, "SELECT * FROM source"], ids=["fused", "spark"])
+def test_bad_records_lie_beside_the_good_ones(world: World, transform: str | None) -> None:
+    table = f"dead_{'spark' if transform else 'fused'}"
+    bad: list[Any] = [b'{"id": 1', {"id": "two"}, {"word": "no id"}, b"[3]"]
+    mixed = [each for pair in zip(records(4), bad, strict=True) for each in pair]
+    topic = world.topic([*mixed, *records(3)], partitions=1)
+    world.produce_nothing(topic)
+    world.run(world.pipeline(topic, table, transform=transform))
+    assert sorted(row["id"] for row in world.rows(table)) == sorted([0, 1, 2, 3, 0, 1, 2])
+    letters = world.rows(f"{table}_dead_letters", BY)
+    assert [(row["offset"], row["fault"]) for row in letters] == [
+        (1, "broken"),
+        (3, "type"),
+        (5, "missing"),
+        (7, "broken"),
+        (11, "empty"),
+    ]
+    assert letters[0]["value"] == b'{"id": 1'
+    assert letters[1]["field"] == "id"
+    assert {(row["topic"], row["partition"], row["stage"]) for row in letters} == {(topic, 0, "decode")}
+    (committed,) = [event for event in world.seen.events if isinstance(event, RoundCommitted)]
+    assert (committed.read, committed.written, committed.bad) == (12, 7, 5)
+
+
+def test_the_table_of_dead_letters_is_made_when_it_is_needed(world: World) -> None:
+    topic = world.topic(records(3))
+    pipeline = world.pipeline(topic, "clean")
+    world.run(pipeline)
+    assert not world.exists("clean_dead_letters")
+    world.produce(topic, [b"{"])
+    world.run(pipeline)
+    world.produce(topic, [b"}", record(3)])
+    world.run(pipeline)
+    assert [row["value"] for row in world.rows("clean_dead_letters", BY)] == [b"{", b"}"]
+    assert [row["id"] for row in world.rows("clean")] == [0, 1, 2, 3]
+
+
+def test_too_many_bad_records_stop_the_pipeline(world: World) -> None:
+    topic = world.topic([*records(8), b"{", b"{"], partitions=1)
+    pipeline = world.pipeline(topic, "rate", dead_letters={"stop_above": "10%"})
+    with pytest.raises(BadRecord, match="2 of 10 records of a round are bad, more than the 10.00%"):
+        world.run(pipeline)
+    assert world.rows("rate") == []
+    world.run(world.pipeline(topic, "rate", dead_letters={"stop_above": "20%"}))
+    assert len(world.rows("rate")) == 8
+    assert len(world.rows("rate_dead_letters", BY)) == 2
+
+
+def test_a_record_that_is_too_large(world: World) -> None:
+    large = {"id": 7, "word": "x" * 5000}
+    topic = world.topic([record(0), large, record(2)], partitions=1)
+    world.run(world.pipeline(topic, "large", limits={"bytes_per_record": "4kb"}))
+    assert [row["id"] for row in world.rows("large")] == [0, 2]
+    (letter,) = world.rows("large_dead_letters", BY)
+    assert (letter["fault"], letter["offset"], len(letter["value"])) == ("too-large", 1, 5022)
+
+
+def test_what_a_record_has_besides_its_value(world: World) -> None:
+    topic = world.topic(records(2), partitions=1)
+    world.produce(topic, [b"{"], partitions=1)
+    world.produce(topic, [record(3)], partitions=1, key=b"k", headers=[("h", b"1"), ("h", None)])
+    metadata = {
+        name: f"kafka_{name}" for name in ("topic", "partition", "offset", "timestamp", "key", "headers")
+    }
+    world.run(world.pipeline(topic, "metadata", metadata=metadata))
+    rows = world.rows("metadata")
+    assert [row["kafka_offset"] for row in rows] == [0, 1, 3]
+    assert {(row["kafka_topic"], row["kafka_partition"]) for row in rows} == {(topic, 0)}
+    assert rows[2]["kafka_key"] == b"k"
+    assert rows[2]["kafka_headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert rows[0]["kafka_timestamp"].year >= 2026
+    assert rows[0]["kafka_key"] is None

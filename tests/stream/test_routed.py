@@ -1,0 +1,78 @@
+"""One pipeline, many tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.stream.world import World
+
+from frazil.core.errors import InvalidInput
+from frazil.core.stamp import Stamp, stamp_key
+
+SCHEMA = {"id": "long required", "kind": "string"}
+BY = ("partition", "offset")
+
+
+def kinds(*names: str | None, first: int = 0) -> list[dict[str, Any]]:
+    return [{"id": first + number, "kind": name} for number, name in enumerate(names)]
+
+
+def test_each_row_finds_its_table(world: World) -> None:
+    topic = world.topic(kinds("red", "blue", "red", None, "Red"), partitions=1)
+    pipeline = world.pipeline(topic, "by_{kind}", schema=SCHEMA)
+    world.run(pipeline)
+    world.produce(topic, kinds("green.x", "blue", "bad\x07", first=10), partitions=1)
+    world.run(pipeline)
+    assert [row["id"] for row in world.rows("by_red")] == [0, 2, 4]
+    assert [row["id"] for row in world.rows("by_blue")] == [1, 11]
+    assert [row["id"] for row in world.rows("by_green_x")] == [10]
+    letters = world.rows("by_dead_letters", BY)
+    assert [(row["offset"], row["stage"], row["fault"]) for row in letters] == [
+        (3, "route", "route"),
+        (7, "route", "route"),
+    ]
+    home = world.snapshots("by_dead_letters")
+    stamp = Stamp.decode(home[-1]["summary"][stamp_key(pipeline.name)])
+    assert (stamp.read, stamp.written) == (8, 6)
+
+
+def test_a_table_for_each_topic(world: World) -> None:
+    first, second = world.topic(kinds("a", "b")), world.topic(kinds("c"))
+    world.run(world.pipeline(first, "of_{topic}", schema=SCHEMA, topics=[first, second]))
+    assert [row["kind"] for row in world.rows(f"of_{first}")] == ["a", "b"]
+    assert [row["kind"] for row in world.rows(f"of_{second}")] == ["c"]
+
+
+def test_routing_behind_a_transform(world: World) -> None:
+    topic = world.topic(kinds("a", "b", "a"))
+    sql = "SELECT id, upper(kind) AS kind FROM source"
+    world.run(world.pipeline(topic, "sql_{kind}", schema=SCHEMA, transform=sql))
+    assert [row["id"] for row in world.rows("sql_A")] == [0, 2]
+    assert [row["id"] for row in world.rows("sql_B")] == [1]
+
+
+def test_tables_that_may_not_be_made(world: World) -> None:
+    topic = world.topic(kinds("new"), partitions=1)
+    with pytest.raises(
+        InvalidInput, match="there is no table paths.frozen_new, and the contract says freeze"
+    ):
+        world.run(world.pipeline(topic, "frozen_{kind}", schema=SCHEMA, contract={"tables": "freeze"}))
+    world.run(world.pipeline(topic, "less_{kind}", schema=SCHEMA, contract={"tables": "discard_row"}))
+    assert not world.exists("less_new")
+    assert [row["reason"] for row in world.rows("less_dead_letters", BY)] == [
+        "there is no table paths.less_new, and the contract says discard_row"
+    ]
+
+
+def test_a_table_that_cannot_take_the_rows_does_not_stop_the_others(world: World) -> None:
+    topic = world.topic(kinds("a", "b"), partitions=1)
+    pipeline = world.pipeline(topic, "fit_{kind}", schema=SCHEMA)
+    world.run(pipeline)
+    world.spark_sql("ALTER TABLE {}.fit_a DROP COLUMN kind")
+    world.produce(topic, kinds("a", "b", first=10), partitions=1)
+    world.run(pipeline)
+    assert [row["id"] for row in world.rows("fit_a")] == [0]
+    assert [row["id"] for row in world.rows("fit_b")] == [1, 11]
+    (letter,) = world.rows("fit_dead_letters", BY)
+    assert "the table paths.fit_a cannot take it: the table has no column 'kind'" in letter["reason"]
