@@ -18,6 +18,7 @@ def decode(
     validity: Buffer | None,
     offset: int,
     length: int,
-    lenient: bool,
+    unknown: int,
+    lax: bool,
     /,
-) -> tuple[_Column, list[int]]: ...
+) -> tuple[_Column, list[int], list[int]]: ...

@@ -62,8 +62,13 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
         request.getfixturevalue("native")
     monkeypatch.setenv("FRAZIL_NATIVE", "1" if request.param == "native" else "0")
 
-    def build(schema: Schema, format: JsonFormat, contract: Contract = Contract()) -> JsonTrial:  # noqa: A002, B008
-        decoder = JsonDecoder(schema, format, contract)
+    def build(
+        schema: Schema,
+        format: JsonFormat,  # noqa: A002
+        contract: Contract = Contract(),  # noqa: B008
+        reserved: tuple[str, ...] = (),
+    ) -> JsonTrial:
+        decoder = JsonDecoder(schema, format, contract, reserved)
         assert type(decoder._reader).__name__.lower().startswith(request.param)
         return JsonTrial(decoder)
 

@@ -53,7 +53,10 @@ def flaky(native: Any, tmp_path: Path) -> tuple[Any, ctypes.CDLL]:
     return built, ctypes.CDLL(str(module))
 
 
-def test_every_step_may_fail(flaky: tuple[Any, ctypes.CDLL], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("contract", [Contract(types="discard_value"), Contract(columns="evolve")])
+def test_every_step_may_fail(
+    flaky: tuple[Any, ctypes.CDLL], monkeypatch: pytest.MonkeyPatch, contract: Contract
+) -> None:
     module, library = flaky
     steps_left, live = ctypes.c_long.in_dll(library, "steps_left"), ctypes.c_long.in_dll(library, "live")
     monkeypatch.setattr(native_reader, "_json", module)
@@ -66,16 +69,18 @@ def test_every_step_may_fail(flaky: tuple[Any, ctypes.CDLL], monkeypatch: pytest
     ]
     columns = Schema(tuple(Field(f"c{n}", parse_type(kind)) for n, kind in enumerate(kinds)))
     rng = Random(4)
-    records = [generate.record(rng, columns, "iso") for _ in range(12)]
+    records = [generate.record(rng, columns, "iso").replace(b"other", b"C0") for _ in range(12)]
     records += [
         b'{"c1":[{%s}],"c3":0.12345678901234567890}' % b",".join(b'"%d":"x"' % n for n in range(99)),
+        b'{"c1":[{"a":1}],"c2":{"a":1},"c0":{"b":[1]}}',
+        b'{"C0":1}',
         b"x",
     ]
     values = pa.array(records, pa.binary())
 
     def read() -> int:
-        found = native_reader.NativeReader(columns, JsonFormat(), Contract()).read(values)
-        return len(found.rows) + len(found.bad)
+        found = native_reader.NativeReader(columns, JsonFormat(), contract).read(values)
+        return len(found.rows) + len(found.bad) if not found.changes else len(records)
 
     failed = 0
     for step in range(10_000):

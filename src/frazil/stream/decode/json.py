@@ -17,6 +17,20 @@
   an offset (`+01:00`, `+0100`, `+01`). With `s`, `ms` or `us`: a number that is exactly some microseconds.
   Years 0001 to 9999, no leap seconds.
 - list: an array. struct: an object. map: an object; its keys are strings, other key types are refused.
+
+That is under the default contract. Others, for `columns` (a field that no column has; maps have no such):
+
+- `discard_row`, `freeze`: the record is bad, also if the field is null.
+- `evolve`: the field is to become a column, by the rules of `infer` and within the bounds of `drift`.
+
+For `types` (a value that does not fit):
+
+- `discard_value`: null; of a required column, the innermost optional value around it is; where there is none
+  the record is bad. A value that is missing, or null where one is required, is bad all the same.
+- `evolve`: int becomes long, float double and decimal(p, s) a longer decimal with the same s where that is
+  enough; else the record is bad.
+
+Only records that are good but for what is to change take part in changing the schema.
 """
 
 from __future__ import annotations
@@ -46,9 +60,11 @@ class JsonDecoder:
         schema: Schema,
         format: JsonFormat,  # noqa: A002 - the settings' own word
         contract: Contract = Contract(),  # noqa: B008 - frozen
+        reserved: tuple[str, ...] = (),
     ) -> None:
+        """`reserved`: columns of the table that are not of records, which no new field may be called."""
         _check(StructType(schema.fields), "")
-        self._arguments = (schema, format, contract)
+        self._arguments = (schema, format, contract, reserved)
         self._reader = _reader(*self._arguments)
 
     def decode(self, raw: RawBatch) -> Decoded:
@@ -60,7 +76,7 @@ class JsonDecoder:
         return JsonDecoder, self._arguments
 
 
-def _reader(schema: Schema, settings: JsonFormat, contract: Contract) -> _Reader:
+def _reader(schema: Schema, settings: JsonFormat, contract: Contract, reserved: tuple[str, ...]) -> _Reader:
     """The native one where it was built; `FRAZIL_NATIVE=0` does without."""
     if os.environ.get("FRAZIL_NATIVE") != "0":
         try:
@@ -68,8 +84,8 @@ def _reader(schema: Schema, settings: JsonFormat, contract: Contract) -> _Reader
         except ImportError:
             pass
         else:
-            return NativeReader(schema, settings, contract)
-    return ReferenceReader(schema, settings, contract)
+            return NativeReader(schema, settings, contract, reserved)
+    return ReferenceReader(schema, settings, contract, reserved)
 
 
 def _check(kind: Type, path: str) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, arrow_type
 from frazil.stream import _json
 from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode import assemble
 from frazil.stream.decode.decoded import Decoded, Undecodable
-from frazil.stream.decode.reference import UNIT_SCALE, ReferenceReader, fields_of
+from frazil.stream.decode.reference import ReferenceReader, fields_of
+from frazil.stream.decode.scalars import UNIT_SCALE
 
 #: In the order of `kind_t` in json_column.h.
 _KINDS = {
@@ -34,40 +38,75 @@ _KINDS = {
     "map": 16,
     "struct": 17,
 }
+#: In the order of `unknown_t` in json_scan.h: what becomes of fields that no column has.
+_REFUSED = 1
+_UNKNOWN = {"discard_value": 0, "evolve": 2}
 
 
 class NativeReader:
     """Decodes in one pass over the bytes; a bad record is put into words by the reference."""
 
-    def __init__(self, schema: Schema, format: JsonFormat, contract: Contract) -> None:  # noqa: A002
+    def __init__(
+        self,
+        schema: Schema,
+        format: JsonFormat,  # noqa: A002 - the settings' own word
+        contract: Contract,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        self._unknown = _UNKNOWN.get(contract.columns, _REFUSED)
+        self._lax = contract.types == "discard_value"
         self._type = pa.struct(list(schema.to_arrow()))
         self._plan = _json.plan(_describe(Field("", StructType(schema.fields), True), format))
-        self._reference = ReferenceReader(schema, format, contract)
+        self._reference = ReferenceReader(schema, format, contract, reserved)
 
     def read(self, values: pa.BinaryArray) -> Decoded:
+        rows, bad, drifted = self._decode(values)
+        if not bad and not drifted:
+            return Decoded(rows)
+        drift = self._reference.drift()
+        refused, known = [], set(bad)
+        for row in sorted((*bad, *drifted)):
+            found, lacking = self._reference.judge(row, values[row].as_py(), drift)
+            if found is not None:
+                refused.append(found)
+            elif row in known and not lacking:
+                raise _disagreement(row)
+        if drift.changes:
+            rows = rows[:0]
+        elif len(rows) + len(refused) > len(values):
+            rows = self._without(values, refused)
+        return Decoded(rows, tuple(refused), drift.changes)
+
+    def _decode(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, list[int], list[int]]:
+        """The good records, the numbers of the bad ones, and of good ones that no column has all of."""
         validity, offsets, data = values.buffers()
         if not len(values):
             validity, offsets, data = None, bytes(4), b""
-        columns, rows = _json.decode(
+        columns, bad, drifted = _json.decode(
             self._plan,
             data or b"",
             offsets,
             validity,
             values.offset if len(values) else 0,
             len(values),
-            True,
+            self._unknown,
+            self._lax,
         )
-        batch = assemble.batch(_array(self._type, columns))
-        return Decoded(batch, tuple(self._explain(row, values) for row in rows))
+        return assemble.batch(_array(self._type, columns)), bad, drifted
 
-    def _explain(self, row: int, values: pa.BinaryArray) -> Undecodable:
-        found = self._reference.explain(row, values[row].as_py())
-        if found is None:
-            raise RuntimeError(
-                f"the two JSON decoders do not agree on record {row} of the batch: set FRAZIL_NATIVE=0 to go "
-                "on without the native one, and please report the record"
-            )
-        return found
+    def _without(self, values: pa.BinaryArray, bad: Iterable[Undecodable]) -> pa.RecordBatch:
+        """Again, for records that are bad by what they have besides columns."""
+        kept = np.ones(len(values), bool)
+        kept[[one.index for one in bad]] = False
+        rows, _, _ = self._decode(pc.if_else(pa.array(kept), values, pa.scalar(None, pa.binary())))
+        return rows
+
+
+def _disagreement(row: int) -> RuntimeError:
+    return RuntimeError(
+        f"the two JSON decoders do not agree on record {row} of the batch: set FRAZIL_NATIVE=0 to go on "
+        "without the native one, and please report the record"
+    )
 
 
 def _describe(field: Field, settings: JsonFormat) -> Any:

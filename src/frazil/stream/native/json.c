@@ -187,24 +187,25 @@ static int add_row(rows_t *rows, int64_t row) {
     return 1;
 }
 
-/* All records, or up to the first bad one; 0 when out of memory. */
-static int read_records(const input_t *in, int lenient, column_t *root, rows_t *bad) {
+/* All records; 0 when out of memory. `drifted` are good ones. */
+static int read_records(const input_t *in, reader_t *r, column_t *root, rows_t *bad, rows_t *drifted) {
     const uint8_t *data = in->data.buf, *validity = in->validity.buf;
     const int32_t *offsets = (const int32_t *)in->offsets.buf + in->offset;
-    reader_t r = {.limit = data + in->data.len};
+    r->limit = data + in->data.len;
     for (int32_t i = 0; i < root->count && in->length; i++)
         if (!column_reserve(&root->children[i], in->length)) return 0;
     int good = 1;
     for (Py_ssize_t row = 0; row < in->length && good; row++) {
         Py_ssize_t bit = row + in->offset;
         int present = !in->has_validity || validity[bit / 8] >> (bit % 8) & 1;
-        r.end = data + offsets[row + 1];
-        if (present && read_record(&r, data + offsets[row], root)) continue;
-        good = !r.memory && add_row(bad, row);
+        r->end = data + offsets[row + 1];
+        if (present && read_record(r, data + offsets[row], root)) {
+            if (r->drifted && r->unknown == UNKNOWN_NOTED) good = add_row(drifted, row);
+            continue;
+        }
+        good = !r->memory && add_row(bad, row);
         if (good) column_rollback(root, row + 1 - bad->count);
-        if (!lenient) break;
     }
-    free(r.scratch.data);
     return good;
 }
 
@@ -233,34 +234,38 @@ static PyObject *row_list(const rows_t *rows) {
     return list;
 }
 
-static PyObject *decode_input(state_t *state, const column_t *template, const input_t *in, int lenient) {
+static PyObject *decode_input(state_t *state, const column_t *template, const input_t *in, reader_t *r) {
     if (!check_input(in)) {
         PyErr_SetString(PyExc_ValueError, "the buffers do not fit the array's offset and length");
         return NULL;
     }
     column_t root;
-    rows_t bad = {0};
+    rows_t bad = {0}, drifted = {0};
     int good = column_copy(template, &root);
     if (good) {
         Py_BEGIN_ALLOW_THREADS
-        good = read_records(in, lenient, &root, &bad);
+        good = read_records(in, r, &root, &bad, &drifted);
         Py_END_ALLOW_THREADS
     }
     PyObject *columns = good ? own_column(state, &root) : PyErr_NoMemory();
-    PyObject *rows = columns ? row_list(&bad) : NULL;
-    PyObject *found = rows ? Py_BuildValue("(OO)", columns, rows) : NULL;
+    PyObject *bad_rows = columns ? row_list(&bad) : NULL, *drifted_rows = bad_rows ? row_list(&drifted) : NULL;
+    PyObject *found = drifted_rows ? Py_BuildValue("(OOO)", columns, bad_rows, drifted_rows) : NULL;
     Py_XDECREF(columns);
-    Py_XDECREF(rows);
+    Py_XDECREF(bad_rows);
+    Py_XDECREF(drifted_rows);
     column_free_copy(&root);
     free(bad.rows);
+    free(drifted.rows);
+    free(r->scratch.data);
     return found;
 }
 
 static PyObject *decode(PyObject *module, PyObject *arguments) {
     PyObject *capsule, *data, *offsets, *validity;
     input_t in = {0};
-    int lenient;
-    if (!PyArg_ParseTuple(arguments, "OOOOnnp", &capsule, &data, &offsets, &validity, &in.offset, &in.length, &lenient))
+    reader_t r = {0};
+    if (!PyArg_ParseTuple(arguments, "OOOOnnip", &capsule, &data, &offsets, &validity, &in.offset, &in.length,
+                          &r.unknown, &r.lax))
         return NULL;
     const column_t *template = PyCapsule_GetPointer(capsule, PLAN);
     if (!template) return NULL;
@@ -269,7 +274,7 @@ static PyObject *decode(PyObject *module, PyObject *arguments) {
     if (PyObject_GetBuffer(data, &in.data, PyBUF_SIMPLE) == 0) {
         if (PyObject_GetBuffer(offsets, &in.offsets, PyBUF_SIMPLE) == 0) {
             if (!in.has_validity || PyObject_GetBuffer(validity, &in.validity, PyBUF_SIMPLE) == 0) {
-                found = decode_input(PyModule_GetState(module), template, &in, lenient);
+                found = decode_input(PyModule_GetState(module), template, &in, &r);
                 if (in.has_validity) PyBuffer_Release(&in.validity);
             }
             PyBuffer_Release(&in.offsets);
@@ -281,7 +286,7 @@ static PyObject *decode(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef methods[] = {
     {"plan", plan, METH_O, "What a schema asks for, to be used by any number of decodes."},
-    {"decode", decode, METH_VARARGS, "The columns of the good records, and the rows of the bad ones."},
+    {"decode", decode, METH_VARARGS, "The columns of the good records, the rows of the bad ones, and those of good ones that have more."},
     {NULL, NULL, 0, NULL},
 };
 

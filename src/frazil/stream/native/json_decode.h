@@ -53,13 +53,39 @@ static int fill_missing(reader_t *r, column_t *c) {
     for (int32_t i = 0; i < c->count; i++) {
         column_t *child = &c->children[i];
         if (child->length > c->length) continue;
-        if (child->required) return 0;
+        if (child->required) {
+            r->final = 1;
+            return 0;
+        }
         if (!column_empty(child, 1)) {
             r->memory = 1;
             return 0;
         }
     }
     return 1;
+}
+
+/* What read_value could not take, read as nothing: where its column is optional, and if it is JSON at all. */
+static const uint8_t *leave_out(reader_t *r, const uint8_t *p, column_t *c) {
+    if (!r->lax || r->final || r->memory || c->required) return NULL;
+    column_rollback(c, c->length);
+    if (!(p = skip_value(r, p))) return refuse(r);
+    if (column_empty(c, 1)) return p;
+    r->memory = 1;
+    return NULL;
+}
+
+static inline const uint8_t *read_member(reader_t *r, const uint8_t *p, column_t *c) {
+    const uint8_t *after = read_value(r, p, c);
+    return after ? after : leave_out(r, p, c);
+}
+
+static const uint8_t *skip_unknown(reader_t *r, const uint8_t *p) {
+    if (r->unknown == UNKNOWN_REFUSED) return refuse(r);
+    r->scalar = 0;
+    p = skip_value(r, p);
+    r->drifted |= r->scalar;
+    return p;
 }
 
 /* A struct, p after its opening brace. A child is longer than the struct once its field was seen. */
@@ -73,10 +99,10 @@ static const uint8_t *read_struct(reader_t *r, const uint8_t *p, column_t *c) {
         if (p >= end || *p != '"') return NULL;
         if (!(p = read_name(r, p + 1, c, next, &child)) || !(p = skip_colon(p, end))) return NULL;
         if (child < 0) {
-            if (!(p = skip_value(r, p))) return NULL;
+            if (!(p = skip_unknown(r, p))) return NULL;
         } else {
-            if (c->children[child].length > c->length) return NULL;
-            if (!(p = read_value(r, p, &c->children[child]))) return NULL;
+            if (c->children[child].length > c->length) return refuse(r);
+            if (!(p = read_member(r, p, &c->children[child]))) return NULL;
             next = child + 1;
             seen++;
         }
@@ -97,7 +123,7 @@ static const uint8_t *read_list(reader_t *r, const uint8_t *p, column_t *c) {
     p = skip_space(p, r->end);
     if (p < r->end && *p == ']') goto close;
     for (;;) {
-        if (!(p = read_value(r, p, element))) return NULL;
+        if (!(p = read_member(r, p, element))) return NULL;
         p = skip_space(p, r->end);
         if (p >= r->end) return NULL;
         if (*p == ']') break;
@@ -155,21 +181,22 @@ static const uint8_t *read_map(reader_t *r, const uint8_t *p, column_t *c) {
     if (p < r->end && *p == '}') goto close;
     for (;;) {
         if (p >= r->end || *p != '"' || !(p = read_value(r, p, keys))) return NULL;
-        if (!(p = skip_colon(p, r->end)) || !(p = read_value(r, p, values))) return NULL;
+        if (!(p = skip_colon(p, r->end)) || !(p = read_member(r, p, values))) return NULL;
         p = skip_space(p, r->end);
         if (p >= r->end) return NULL;
         if (*p == '}') break;
         if (*p != ',') return NULL;
         p = skip_space(p + 1, r->end);
     }
-    if (!keys_differ(r, keys, first)) return NULL;
+    if (!keys_differ(r, keys, first)) return refuse(r);
 close:
     c->offsets[++c->length] = (int32_t)keys->length;
     return p + 1;
 }
 
 static const uint8_t *read_nested(reader_t *r, const uint8_t *p, column_t *c) {
-    if (*p != (c->kind == K_LIST ? '[' : '{') || ++r->depth > MAX_DEPTH) return NULL;
+    if (*p != (c->kind == K_LIST ? '[' : '{')) return NULL;
+    if (++r->depth > MAX_DEPTH) return refuse(r);
     p = c->kind == K_LIST ? read_list(r, p + 1, c) : c->kind == K_MAP ? read_map(r, p + 1, c) : read_struct(r, p + 1, c);
     r->depth--;
     return p;
@@ -256,7 +283,7 @@ static const uint8_t *read_value(reader_t *r, const uint8_t *p, column_t *c) {
         return NULL;
     }
     if (*p == 'n') {
-        if (c->required || !(p = skip_word(p, r->end, "null", 4))) return NULL;
+        if (c->required || !(p = skip_word(p, r->end, "null", 4))) return refuse(r);
         if (column_empty(c, 1)) return p;
         r->memory = 1;
         return NULL;
@@ -296,7 +323,7 @@ static const uint8_t *read_value(reader_t *r, const uint8_t *p, column_t *c) {
 
 /* One record: an object with nothing but space around it. */
 static int read_record(reader_t *r, const uint8_t *p, column_t *root) {
-    r->depth = 0;
+    r->depth = r->final = r->drifted = 0;
     p = skip_space(p, r->end);
     if (p >= r->end || *p != '{' || !(p = read_value(r, p, root))) return 0;
     return skip_space(p, r->end) == r->end;

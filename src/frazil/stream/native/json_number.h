@@ -58,12 +58,17 @@ static inline const uint8_t *read_integer(const uint8_t *p, const uint8_t *end, 
     return p - first <= 19 ? p : NULL;
 }
 
+/* Does a number go on after its whole part? */
+static inline int is_real(const uint8_t *p, const uint8_t *end) {
+    return p < end && (*p == '.' || *p == 'e' || *p == 'E');
+}
+
 /* A long, or one within 32 bits. */
 static inline const uint8_t *read_long(const uint8_t *p, const uint8_t *end, uint64_t most, int64_t *value) {
     uint64_t found;
     int negative;
     p = read_integer(p, end, &found, &negative);
-    if (!p || found > most + (uint64_t)negative) return NULL;
+    if (!p || found > most + (uint64_t)negative || is_real(p, end)) return NULL;
     *value = (int64_t)(negative ? 0 - found : found);
     return p;
 }

@@ -14,9 +14,23 @@ typedef struct {
     const uint8_t *end;   /* of the record */
     const uint8_t *limit; /* of what may be looked at: the whole batch */
     int depth;
-    int memory; /* 1: out of memory, the record is not to blame */
+    int memory;  /* 1: out of memory, the record is not to blame */
+    int unknown; /* of unknown_t */
+    int lax;     /* 1: a value that does not fit is left out where its column is optional */
+    int final;   /* 1: the record is bad, lax or not */
+    int scalar;  /* a value other than null was skipped */
+    int drifted; /* the record has something in a field that no column has */
     bytes_t scratch;
 } reader_t;
+
+/* Fields that no column has. The numbers are known to frazil.stream.decode.native. */
+typedef enum { UNKNOWN_SKIPPED = 0, UNKNOWN_REFUSED, UNKNOWN_NOTED } unknown_t;
+
+/* For what makes a record bad however lax the reader is. */
+static const uint8_t *refuse(reader_t *r) {
+    r->final = 1;
+    return NULL;
+}
 
 static inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) {
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) p++;
@@ -265,12 +279,15 @@ static const uint8_t *skip_nested(reader_t *r, const uint8_t *p, uint8_t close) 
 static const uint8_t *skip_value(reader_t *r, const uint8_t *p) {
     if (p >= r->end) return NULL;
     switch (*p) {
-    case '"': return read_text(r, p + 1, NULL);
     case '{': return skip_nested(r, p + 1, '}');
     case '[': return skip_nested(r, p + 1, ']');
+    case 'n': return skip_word(p, r->end, "null", 4);
+    }
+    r->scalar = 1;
+    switch (*p) {
+    case '"': return read_text(r, p + 1, NULL);
     case 't': return skip_word(p, r->end, "true", 4);
     case 'f': return skip_word(p, r->end, "false", 5);
-    case 'n': return skip_word(p, r->end, "null", 4);
     default: return skip_number(p, r->end);
     }
 }

@@ -92,7 +92,7 @@ static inline const uint8_t *read_instant(const uint8_t *p, const uint8_t *end, 
     int negative;
     const uint8_t *stop = read_integer(p, end, &whole, &negative);
     i128 found;
-    if (stop && !(stop < end && (*stop == '.' || *stop == 'e' || *stop == 'E'))) {
+    if (stop && !is_real(stop, end)) {
         found = (i128)whole * factors[scale];
         if (negative) found = -found;
     } else {
