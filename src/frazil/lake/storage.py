@@ -84,6 +84,10 @@ class FileStorage:
         with self._failures("read", path):
             return self._filesystem.open_input_file(_inner(path))
 
+    def reading(self, path: str) -> contextlib.AbstractContextManager[None]:
+        """Turns what the store says while an open file is read into StorageError."""
+        return self._failures("read", path)
+
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those that are not there are fine. Tries all before it raises."""
         wanted = list(paths)
