@@ -44,9 +44,9 @@ class _Scanner:
             return self._nothing_behind()
         begin = 0
         if not self._opened:
-            begin = data.index(b"[") + 1
-            self._opened = True
-        found, begin, self._closed = self._elements(data, begin)
+            begin = data.find(b"[") + 1
+            self._opened = begin > 0
+        found, begin, self._closed = self._elements(data, begin) if self._opened else ([], 0, False)
         self._rest = data[begin:]
         check_length(self._path, len(self._rest), "element")
         if self._closed:

@@ -22,24 +22,21 @@ Numbered = tuple[pa.BinaryArray, npt.NDArray[np.int64]]
 def lines(path: str, chunks: Iterable[bytes]) -> Iterator[Numbered]:
     """Every line that is not empty; empty ones are counted."""
     rest, number = b"", 0
-    for chunk in chunks:
+    for chunk in _ended(chunks):
         data = rest + chunk if rest else chunk
         end = data.rfind(b"\n") + 1
         rest = data[end:]
         check_length(path, len(rest), "line")
-        if end:
-            count, found = _split(data[:end], number)
-            number += count
-            yield found
-    if rest:
-        yield _split(rest + b"\n", number)[1]
+        count, found = _split(data[:end], number)
+        number += count
+        yield found
 
 
 def csv_records(path: str, chunks: Iterable[bytes], delimiter: str, quote: str) -> Iterator[Numbered]:
     """Every record that is not an empty line. Quoted fields may hold line ends, as RFC 4180 has it."""
     rest, number = b"", 0
     scanner = _QuoteScanner(delimiter.encode(), quote.encode())
-    for chunk in chunks:
+    for chunk in _ended(chunks):
         data = rest + chunk if rest else chunk
         end = data.rfind(b"\n") + 1
         if scanner.is_plain(data[:end]):
@@ -55,6 +52,17 @@ def csv_records(path: str, chunks: Iterable[bytes], delimiter: str, quote: str) 
     if rest:
         # An unclosed quote may have kept lines together: the decoder says what is wrong with them.
         yield _of_list([_without_end(rest)], number)
+
+
+def _ended(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks that are not empty, with a line end behind the last one."""
+    before = b""
+    for chunk in chunks:
+        if chunk and before:
+            yield before
+        before = chunk or before
+    if before:
+        yield before if before.endswith(b"\n") else before + b"\n"
 
 
 def check_length(path: str, length: int, what: str) -> None:

@@ -150,12 +150,12 @@ def _begin(place: Place, part: Slice) -> Beginning:
 
 def _json(part: Slice, file: Beginning) -> Iterator[Numbered]:
     if len(part) < file.size:
-        if _is_array(file.read(0, min(file.size, _LOOK))):
-            # It cannot be cut: the first part reads it all.
-            if part.start:
-                return iter(())
-            part = replace(part, end=file.size)
-        return lines(part.topic, _part(part, file))
+        if not _is_array(file.read(0, min(file.size, _LOOK))):
+            return lines(part.topic, _part(part, file))
+        # It cannot be cut: the first part reads it all.
+        if part.start:
+            return iter(())
+        part = replace(part, end=file.size)
     chunks = _chunks(part, file)
     first = next(chunks, b"")
     return (elements if _is_array(first) else lines)(part.topic, _joined(first, chunks))

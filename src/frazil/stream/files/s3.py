@@ -117,13 +117,13 @@ class Bucket:
         try:
             yield
         except InvalidPathError as error:
-            found = str(error).partition("\n")[0]
+            found = _said(error)
             raise InvalidInput(
                 f"{what}: an object has a name that cannot be read ({ascii(found)[:300]}). Rename or remove "
                 "it, or let the location be a prefix without it"
             ) from None
         except (BaseError, OSError, ValueError) as error:
-            raise self._meant(what, str(error).partition("\n\nDebug source")[0]) from None
+            raise self._meant(what, _said(error)) from None
 
     def _meant(self, what: str, text: str) -> FrazilError:
         status, code, message = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE))
@@ -162,6 +162,10 @@ class Object:
 def version_of(meta: ObjectMeta) -> str:
     """The ETag, or the time and size for a store that has none."""
     return meta["e_tag"] or f"at {_micros(meta['last_modified'])}-{meta['size']}"
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n\nDebug source")[0]
 
 
 def _micros(moment: datetime) -> int:
