@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.core.errors import SourceChanged
+from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits, SensorSource
 from frazil.stream.rounds import RoundPlan, cut
-from frazil.stream.sensors.readings import interval, json_records
+from frazil.stream.sensors.readings import SENSOR_SCHEMA, interval, json_records
 from frazil.stream.source import Goal, RawBatch, Slice
 
 #: The name of the one stream there is, in the place of a topic.
@@ -56,6 +57,9 @@ class SensorFeed:
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._identity(), {STREAM: Position(id=self._now().isoformat(), next=(0,))}
+
+    def schema(self) -> Schema | None:
+        return SENSOR_SCHEMA
 
     def goal(self) -> Goal:
         """All readings, where their number is given."""

@@ -1,0 +1,1 @@
+"""What is appended to an Iceberg table, as a source of its own."""

@@ -1,0 +1,120 @@
+"""A table's history as a log: the snapshots of main, and which of them come after one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+#: Of the summary: what was taken away from the table.
+_REMOVALS = ("deleted-data-files", "deleted-records", "removed-delete-files", "added-delete-files")
+
+
+class Rewritten(Exception):
+    """The history does not go on from where it was read. The text says why, without a full stop."""
+
+
+@dataclass(frozen=True)
+class SourceSnapshot:
+    """One commit to the source table."""
+
+    id: int
+    parent: int | None
+    #: Milliseconds since 1970.
+    millis: int
+    operation: str
+    summary: Mapping[str, str] = field(repr=False)
+    manifest_list: str | None
+
+    @property
+    def added(self) -> int:
+        """Records that it added, as it says."""
+        return int(self.summary.get("added-records", "0"))
+
+    @property
+    def total(self) -> int:
+        """Records of the table at it."""
+        return int(self.summary.get("total-records", "0"))
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the rows are the same as before: compaction and the like."""
+        return self.operation == "replace"
+
+    def removals(self) -> dict[str, int]:
+        """What it took away."""
+        return {name: int(self.summary[name]) for name in _REMOVALS if int(self.summary.get(name, "0"))}
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.millis / 1000, UTC)
+
+
+class TableHistory:
+    """What a table's metadata document says of its snapshots."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        self._snapshots = {int(row["snapshot-id"]): _snapshot(row) for row in metadata.get("snapshots") or ()}
+        main = (metadata.get("refs") or {}).get("main")
+        current = metadata.get("current-snapshot-id") if main is None else main["snapshot-id"]
+        #: What main points at; None in a table without a snapshot.
+        self.head: int | None = None if current in (None, -1) else int(current)
+
+    def snapshot(self, snapshot_id: int) -> SourceSnapshot | None:
+        """None if it expired."""
+        return self._snapshots.get(snapshot_id)
+
+    def ancestry(self) -> Iterator[SourceSnapshot]:
+        """Main's snapshots, newest first, down to the first one or to where they expired."""
+        at = self.head
+        while at is not None and at in self._snapshots:
+            yield self._snapshots[at]
+            at = self._snapshots[at].parent
+
+    def following(self, read: int) -> list[SourceSnapshot]:
+        """Main's snapshots after `read` (0: all), oldest first. Rewritten: they cannot be told."""
+        found: list[SourceSnapshot] = []
+        if read == (self.head or 0):
+            return found
+        for snapshot in self.ancestry():
+            found.append(snapshot)
+            if (snapshot.parent or 0) == read:
+                return found[::-1]
+        oldest = found[-1].parent if found else None
+        if oldest is None:
+            raise Rewritten(
+                f"it was read up to snapshot {read}, which is not in main's history: the table was rolled "
+                "back to before it, or replaced"
+            )
+        after = f"snapshot {read}" if read else "its first snapshot"
+        raise Rewritten(
+            f"snapshots after {after} and up to {oldest} expired before they were read, or were rolled back"
+        )
+
+    def before(self, moment: datetime) -> SourceSnapshot | None:
+        """The newest of main's snapshots that was committed before; None: the first one came later.
+
+        Rewritten: what was then expired.
+        """
+        oldest = None
+        for snapshot in self.ancestry():
+            if snapshot.time < moment:
+                return snapshot
+            oldest = snapshot
+        if oldest is not None and oldest.parent is not None:
+            raise Rewritten(f"its snapshots go back to {oldest.time.isoformat(timespec='seconds')} only")
+        return None
+
+
+def _snapshot(row: Mapping[str, Any]) -> SourceSnapshot:
+    parent = row.get("parent-snapshot-id")
+    summary: Mapping[str, str] = row.get("summary") or {}
+    return SourceSnapshot(
+        int(row["snapshot-id"]),
+        None if parent in (None, -1) else int(parent),
+        int(row["timestamp-ms"]),
+        summary.get("operation", "append"),
+        summary,
+        row.get("manifest-list"),
+    )
