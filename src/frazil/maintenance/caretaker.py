@@ -92,8 +92,9 @@ class _State:
     look_at: int = 1
     #: The count at the last merge; what it left is not in the history.
     merged_at: int | None = None
-    #: The last merge took all that it may.
+    #: The last merge took all that it may, of files of about this size.
     debt: bool = False
+    file_bytes: int = 1
     failures: int = 0
     #: Snapshots that were last told to be kept for somebody.
     pins: dict[str, int] = field(default_factory=dict)
@@ -154,10 +155,7 @@ class Caretaker:
         own = self._lake.load_for_jobs(table.namespace, table.name)
         run = _Run(self._spark, own, Done(str(table)))
         if merging:
-            most = self._most_files(new)
-            run.merge(self._file_size, most)
-            state.merged_at = state.commits
-            state.debt = run.done.merged is not None and run.done.merged.files >= most
+            self._merge(state, new, run)
         if crowded:
             run.merge_manifests()
         if expiring:
@@ -170,13 +168,22 @@ class Caretaker:
             return False
         since = None if state.merged_at is None else state.commits - state.merged_at
         if state.debt and since is not None:
-            return since >= every // 4
+            return since >= self._soon()
         return new.commits >= every and new.small_files >= MIN_FILES and (since is None or since >= every)
 
-    def _most_files(self, new: Unmerged) -> int:
-        """As many as are about as large as one run may be."""
-        each = max(new.small_bytes // max(new.small_files, 1), 1)
-        return max(MIN_FILES, min(_BYTES_PER_RUN // each, _FILES_PER_RUN))
+    def _merge(self, state: _State, new: Unmerged, run: _Run) -> None:
+        """As many files as are about as large as one run may be; what is left does not wait for long."""
+        if new.small_files:
+            state.file_bytes = max(new.small_bytes // new.small_files, 1)
+        most = max(MIN_FILES, min(_BYTES_PER_RUN // state.file_bytes, _FILES_PER_RUN))
+        run.merge(self._file_size, most)
+        state.merged_at = state.commits
+        state.debt = run.done.merged is not None and run.done.merged.files >= most
+        if state.debt:
+            state.look_at = state.commits + self._soon()
+
+    def _soon(self) -> int:
+        return max((self._config.merge_every or 0) // 4, 1)
 
     def _expiry(self, found: Mapping[str, Any]) -> ExpiryPlan:
         keep = self._config.keep_snapshots
