@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -27,6 +28,12 @@ from frazil.stream.source import Goal
 STREAM = "files"
 
 
+@dataclass(frozen=True)
+class FilePlan(RoundPlan):
+    #: New files that are not in this round, those among them that somebody still writes to.
+    left: tuple[FoundFile, ...] = ()
+
+
 class FileFeed:
     """A `Feed` over the files of a folder or bucket. The stamp says how many were taken, the ledger which.
 
@@ -45,6 +52,8 @@ class FileFeed:
         """`split`: large files are read in parts, where nobody wants the number of each line."""
         if isinstance(format, ProtobufFormat):
             raise InvalidConfig("files cannot hold protobuf records: use json, csv, avro, parquet or raw")
+        # With or without a slash at the end it is the same place.
+        source = replace(source, location=source.location.rstrip("/"))
         settings = settings_of(source.location, source.settings)
         self._source = source
         self._place = place_of(source.location, settings)
@@ -58,8 +67,6 @@ class FileFeed:
         self._stamp: Stamp | None = None
         #: Of the last plan, by path.
         self._planned: dict[str, FoundFile] = {}
-        #: New in the last listing, and not landed since.
-        self._waiting: set[bytes] = set()
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._identity, {STREAM: Position(id=self._source.location, next=(0, *self._since()))}
@@ -73,7 +80,12 @@ class FileFeed:
             being_written = set(self._unsettled(found))
             found = [file for file in found if file not in being_written]
         wanted = {file_key(file.path, file.version) for file in found}
-        return lambda stamp, plan: not (wanted & self._waiting)
+
+        def reached(stamp: Stamp, plan: RoundPlan) -> bool:
+            assert isinstance(plan, FilePlan), "a goal is for plans of its own feed"
+            return not any(file_key(file.path, file.version) in wanted for file in plan.left)
+
+        return reached
 
     def plan(self, stamp: Stamp, limits: Limits, parallelism: int) -> RoundPlan:
         position = self._position(stamp)
@@ -88,12 +100,15 @@ class FileFeed:
         files = chosen(ready, limits)
         self._stamp = stamp
         self._planned = {file.path: file for file in files}
-        self._waiting = {file_key(file.path, file.version) for file in new}
         slices = [part for file in files for part in slices_of(file, split=self._may_split(file))]
         moved = Position(id=position.id, next=(position.next[0] + len(files), *position.next[1:]))
         tasks = tasks_of(slices, parallelism) if slices else ()
-        return RoundPlan(
-            tasks, stamp.positions | {STREAM: moved}, len(files), {STREAM: (len(ready) - len(files),)}
+        return FilePlan(
+            tasks,
+            stamp.positions | {STREAM: moved},
+            len(files),
+            {STREAM: (len(ready) - len(files),)},
+            tuple(file for file in new if file.path not in self._planned),
         )
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
@@ -104,9 +119,7 @@ class FileFeed:
 
     def landed(self, plan: RoundPlan) -> None:
         assert self._taken is not None, "a plan comes first"
-        taken = [(file.path, file.version) for file in self._files(plan)]
-        self._taken.add(taken)
-        self._waiting.difference_update(file_key(*file) for file in taken)
+        self._taken.add([(file.path, file.version) for file in self._files(plan)])
 
     def ledger(self, plan: RoundPlan) -> Mapping[str, pa.Table]:
         assert self._stamp is not None, "a plan comes first"
@@ -149,7 +162,7 @@ class FileFeed:
             self._epoch = stamp.epoch
 
     def _list(self) -> list[FoundFile]:
-        behind = len(self._source.location.rstrip("/")) + 1
+        behind = len(self._source.location) + 1
         return [file for file in self._place.list() if self._matches(file.path[behind:])]
 
     def _unsettled(self, files: Sequence[FoundFile]) -> list[FoundFile]:

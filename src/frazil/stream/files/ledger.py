@@ -53,8 +53,9 @@ def read_ledger(table: LakeTable) -> Iterator[pa.Table]:
                 f"the ledger {table} is not as pipelines write it: rows of {file.path} were deleted, or it "
                 "is no Parquet file. Nothing was written; roll it back to the last commit of a pipeline"
             )
-        with storage.open_input(file.path) as source:
-            yield pq.read_table(source, columns=_WANTED)
+        with storage.reading(file.path), storage.open_input(file.path) as source:
+            rows = pq.read_table(source, columns=_WANTED)
+        yield rows
 
 
 def ledger_rows(stamp: Stamp, first: int, files: Sequence[FoundFile]) -> pa.Table:
