@@ -1,10 +1,15 @@
-"""PySpark on this machine with Iceberg, connected to a REST catalog."""
+"""PySpark with Iceberg, connected to a REST catalog: here, on a cluster, or inside `spark-submit`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shlex
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.jvm.jars import HADOOP_S3A, SPARK_ICEBERG, jars
@@ -17,6 +22,10 @@ if TYPE_CHECKING:
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+#: Settings whose values are shown nowhere, by their names; Python and Java read it alike.
+SECRETS = "(?i)secret|password|passwd|token|access[.]?key|credential|sasl"
+#: Set by `spark-submit` for the program that it runs.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 def spark_settings(
@@ -50,38 +59,109 @@ def spark_session(
 ) -> SparkSession:
     """A session with the Iceberg jars and `settings`; on this machine unless `master` says otherwise.
 
-    `s3a` adds Hadoop's file system for s3a:// locations, for files that are not Iceberg tables.
+    `s3a` adds Hadoop's file system for s3a:// locations, for files that are not Iceberg tables. In a program
+    that `spark-submit` runs, master, jars and memory are those that it was given.
 
     >>> spark = spark_session(spark_settings("http://127.0.0.1:8181/catalog"))  # doctest: +SKIP
     """
     from pyspark.sql import SparkSession
 
+    wanted = _BASE | dict(settings or {})
+    builder = SparkSession.builder.appName(app)
+    if _SUBMITTED not in os.environ:
+        wanted = _here(master, memory, s3a) | wanted
+        os.environ["PYSPARK_PYTHON"] = _python(master, wanted)
+        builder = builder.master(master)
+    private = {} if _java_runs() else {key: value for key, value in wanted.items() if is_secret(key)}
+    for key, value in wanted.items():
+        if key not in private:
+            builder = builder.config(key, value)
+    with _beside_the_command_line(private):
+        return builder.getOrCreate()
+
+
+def is_secret(setting: str) -> bool:
+    """Whether the value of a setting is to be shown nowhere."""
+    return re.search(SECRETS, setting) is not None
+
+
+def session_jars(*, s3a: bool = False) -> list[Path]:
+    """The Java libraries of a session, on the driver and on executors."""
+    return [*jars(SPARK_ICEBERG), *(jars(HADOOP_S3A) if s3a else ())]
+
+
+_BASE = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.extensions": _EXTENSIONS,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.log.level": "WARN",
+    # What is told to the catalog or to Kafka through settings is not shown again.
+    "spark.redaction.regex": SECRETS,
+}
+
+
+def _here(master: str, memory: str, s3a: bool) -> dict[str, str]:
+    """Of a JVM that this process starts."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    libraries = [*jars(SPARK_ICEBERG), *(jars(HADOOP_S3A) if s3a else ())]
-    base = {
-        "spark.jars": ",".join(str(jar) for jar in libraries),
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    found = {
+        "spark.jars": ",".join(str(jar) for jar in session_jars(s3a=s3a)),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *java.options)),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.extensions": _EXTENSIONS,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.log.level": "WARN",
-        # What is told to the catalog or to Kafka through settings is not shown again.
-        "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|credential|sasl",
     }
     if master.startswith("local"):
         # The executors of a cluster have to reach the driver; here nobody else shall.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        base |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    builder = SparkSession.builder.master(master).appName(app)
-    for key, value in (base | dict(settings or {})).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return found
+
+
+def _python(master: str, settings: Mapping[str, str]) -> str:
+    """The program of Python's workers: on a cluster a path of this machine says nothing."""
+    if master.startswith("local"):
+        return sys.executable
+    named = os.environ.get("PYSPARK_PYTHON")
+    if named == sys.executable:
+        # Left by a session on this machine.
+        named = None
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return settings.get("spark.pyspark.python") or named or version
+
+
+def _java_runs() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None  # noqa: SLF001 - there is no other way to know
+
+
+@contextlib.contextmanager
+def _beside_the_command_line(settings: Mapping[str, str]) -> Iterator[None]:
+    """A JVM that starts meanwhile reads these from a file: PySpark would write them where `ps` shows them."""
+    if not settings:
+        yield
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with tempfile.NamedTemporaryFile("w", prefix="frazil-", suffix=".conf", encoding="utf-8") as file:
+        file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+        file.flush()
+        options = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} {before or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["PYSPARK_SUBMIT_ARGS"]
+            else:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def _escaped(text: str) -> str:
+    """As Java's properties want it."""
+    return re.sub(r"[\\:=#! \t]", r"\\\g<0>", text).replace("\n", "\\n").replace("\r", "\\r")
 
 
 def use_catalog(spark: SparkSession, name: str, client: Client) -> None:
