@@ -16,6 +16,7 @@ _COMMANDS = (
     "demo",
     "plan",
     "run",
+    "submit",
     "status",
     "reset",
     "verify",
