@@ -44,7 +44,13 @@ def feed_of(config: PipelineConfig, lake: Lake) -> Feed:
             return TableFeed(config.source, lake)
         case FileSource():
             from frazil.stream.files.feed import FileFeed
+            from frazil.stream.files.ledger import read_ledger
 
             ledger = ledger_of(config)
             assert ledger is not None, "files have a ledger"
-            return FileFeed(config.source, config.format, lake, ledger)
+            where = (ledger.namespace, ledger.name)
+            # Parts of a file have no line numbers of the whole.
+            split = config.metadata.offset is None
+            return FileFeed(
+                config.source, config.format, where, lambda: read_ledger(lake, *where), split=split
+            )

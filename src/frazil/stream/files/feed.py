@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from frazil.core.errors import InvalidConfig, SourceChanged
 from frazil.core.names import show
+from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import FileSource, Format, JsonFormat, Limits, ProtobufFormat
 from frazil.stream.files.found import FoundFile
@@ -70,6 +71,10 @@ class FileFeed:
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._identity, {STREAM: Position(id=self._source.location, next=(0, *self._since()))}
+
+    def schema(self) -> Schema | None:
+        """Also of files that have columns none: the next one may have others, and a table has to last."""
+        return None
 
     def goal(self) -> Goal:
         """Files that somebody is still writing to are not part of it."""

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.core.errors import SourceChanged
+from frazil.core.errors import NoSuchTable, SourceChanged
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Stamp
 from frazil.lake.scan import live_files
-from frazil.lake.table import LakeTable
 from frazil.stream.files.found import FoundFile
 from frazil.stream.files.taken import Taken, empty_keys, file_key, path_key
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
 
 LEDGER_SCHEMA = Schema(
     (
@@ -41,9 +43,12 @@ _WANTED = ["pipeline", "number", "path", "version", "epoch"]
 ReadLedger: TypeAlias = Callable[[], Iterable[pa.Table]]
 
 
-def read_ledger(table: LakeTable) -> Iterator[pa.Table]:
-    """The newest rows of a ledger table. SourceChanged: somebody deleted some."""
-    table.refresh()
+def read_ledger(lake: Lake, namespace: tuple[str, ...], name: str) -> Iterator[pa.Table]:
+    """The newest rows of a ledger; none without such a table. SourceChanged: somebody deleted some."""
+    try:
+        table = lake.load(namespace, name)
+    except NoSuchTable:
+        return
     if table.head is None:
         return
     storage = table.storage()
