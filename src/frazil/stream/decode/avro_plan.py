@@ -28,6 +28,7 @@ from frazil.stream.decode.avro_schema import (
 )
 from frazil.stream.decode.decoded import Fault
 from frazil.stream.decode.drift import Drift
+from frazil.stream.decode.infer import united
 from frazil.stream.decode.problem import Problem
 from frazil.stream.decode.reference import fields_of
 
@@ -217,7 +218,8 @@ class _Resolver:
             self.unknown.append((shown, f"no column has this field, and none can be added: {problem}"))
         else:
             if kind is not None:
-                self.changes[path] = SchemaChange(path, kind)
+                known = self.changes.get(path)
+                self.changes[path] = SchemaChange(path, united(known.type, kind) if known else kind)
 
     def _leaf(self, writer: Leaf, column: Column, path: _Path) -> Step | None:
         kind = str(column.type)
