@@ -39,7 +39,7 @@ WORDS = (
 
 
 def types() -> st.SearchStrategy[Type]:
-    names = st.sampled_from(["a", "b_1", "c-d", "E"])
+    names = st.sampled_from(["a", "b_1", "c-d", "E", "odd name", "é.1", "a: int>"])
     return st.recursive(
         st.sampled_from(WORDS),
         lambda inner: st.one_of(
@@ -86,7 +86,7 @@ def _ids(kind: pa.DataType) -> list[bytes]:
         ("bigint", "long"),
         ("ARRAY<Int>", "list<int>"),
         ("decimal( 10,2 )", "decimal(10, 2)"),
-        ("struct<`odd name`: int>", "struct<odd name: int>"),
+        ("struct<`odd name`: int, `a`: int>", "struct<`odd name`: int, a: int>"),
         ("text", "string"),
     ],
 )

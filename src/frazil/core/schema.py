@@ -36,6 +36,7 @@ _ALIASES = {"bigint": "long", "integer": "int", "bool": "boolean", "text": "stri
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 _MAX_PRECISION = 38
+_PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z_0-9-]*")
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def spark_type(kind: Type) -> str:
 def show_type(kind: Type) -> str:
     """The text that `parse_type` reads."""
     if isinstance(kind, StructType):
-        return f"struct<{', '.join(f'{f.name}: {show_type(f.type)}' for f in kind.fields)}>"
+        return f"struct<{', '.join(f'{_shown(f.name)}: {show_type(f.type)}' for f in kind.fields)}>"
     if isinstance(kind, ListType):
         return f"list<{show_type(kind.element)}>"
     if isinstance(kind, MapType):
@@ -210,7 +211,7 @@ class _TypeParser:
     """A recursive descent over the text of a type."""
 
     _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)")
-    _NAME = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_][A-Za-z_0-9-]*))")
+    _NAME = re.compile(rf"\s*(?:`([^`]+)`|({_PLAIN_NAME.pattern}))")
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -382,6 +383,10 @@ def _type_of(document: Any) -> Type:
         int(document["key-id"]),
         int(document["value-id"]),
     )
+
+
+def _shown(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name}`"
 
 
 def _quoted(name: str) -> str:

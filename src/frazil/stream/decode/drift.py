@@ -55,10 +55,12 @@ class Drift:
         wanted: dict[tuple[_Path, bool], Type] = {}
         for change in changes:
             key = (change.path, change.widens)
-            try:
-                wanted[key] = united(wanted.get(key, change.type), change.type, strict=True)
-            except Problem as problem:
-                raise problem.within(_shown(change.path)) from None
+            known = wanted.setdefault(key, change.type)
+            if known is not change.type:
+                try:
+                    wanted[key] = united(known, change.type, strict=True)
+                except Problem as problem:
+                    raise problem.within(_shown(change.path)) from None
         fresh = {key: kind for key, kind in wanted.items() if self._changes.get(key) != kind}
         paths: dict[str, _Path] = {}
         for (path, widens), kind in fresh.items():

@@ -44,6 +44,8 @@ def inferred(value: Any) -> Type | None:
 
 def united(first: Type, second: Type, *, strict: bool = False) -> Type:
     """A type for the values of both; where there is none the first one, or if strict a Problem."""
+    if first == second:
+        return first
     match first, second:
         case StructType(), StructType():
             return _united_structs(first, second, strict)
@@ -62,8 +64,6 @@ def united(first: Type, second: Type, *, strict: bool = False) -> Type:
 
 
 def _united_numbers(first: str, second: str) -> str | None:
-    if first == second:
-        return first
     for numbers in _NUMBERS:
         if first in numbers and second in numbers:
             return max(first, second, key=numbers.index)

@@ -66,7 +66,7 @@ static int fill_missing(reader_t *r, column_t *c) {
 }
 
 /* What read_value could not take, read as nothing: where its column is optional, and if it is JSON at all. */
-static const uint8_t *leave_out(reader_t *r, const uint8_t *p, column_t *c) {
+__attribute__((noinline, cold)) static const uint8_t *leave_out(reader_t *r, const uint8_t *p, column_t *c) {
     if (!r->lax || r->final || r->memory || c->required) return NULL;
     column_rollback(c, c->length);
     if (!(p = skip_value(r, p))) return refuse(r);

@@ -27,7 +27,7 @@ typedef struct {
 typedef enum { UNKNOWN_SKIPPED = 0, UNKNOWN_REFUSED, UNKNOWN_NOTED } unknown_t;
 
 /* For what makes a record bad however lax the reader is. */
-static const uint8_t *refuse(reader_t *r) {
+__attribute__((noinline, cold)) static const uint8_t *refuse(reader_t *r) {
     r->final = 1;
     return NULL;
 }
