@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import threading
+import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +19,15 @@ from pyiceberg.catalog import load_catalog
 
 import frazil
 from frazil.client import Client
+from frazil.core.errors import FrazilError
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.lake.session import use_catalog
 from frazil.stream.config import PipelineConfig
-from frazil.stream.events import Event
+from frazil.stream.config.model import CatalogConfig
+from frazil.stream.config.python import gather
+from frazil.stream.events import Event, Stopped
+from frazil.stream.runner import Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +42,28 @@ class Seen:
 
     def notify(self, event: Event) -> None:
         self.events.append(event)
+
+
+@dataclass
+class Running:
+    """Pipelines at work."""
+
+    seen: Seen
+    runner: Runner
+    #: Of those that ended by one, by name.
+    errors: dict[str, FrazilError] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.errors |= self.runner.run()
+
+    def stopped(self) -> list[str]:
+        return [event.pipeline for event in self.seen.events if isinstance(event, Stopped)]
+
+    def until(self, true: Callable[[], bool], seconds: float = 120.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, self.seen.events[-5:]
+            time.sleep(0.3)
 
 
 @dataclass
@@ -74,6 +103,23 @@ class World:
         catalog = {"uri": self.server.uri, "warehouse": self.warehouse}
         servers = {"bootstrap.servers": self.kafka.bootstrap_servers}
         frazil.run(pipelines, catalog=catalog, kafka=servers, spark=self.spark, once=True, observer=self.seen)
+
+    @contextmanager
+    def running(self, *pipelines: PipelineConfig) -> Iterator[Running]:
+        """Pipelines that go on until the block ends."""
+        catalog = CatalogConfig(self.server.uri, self.warehouse)
+        servers = {"bootstrap.servers": self.kafka.bootstrap_servers}
+        gathered = gather(pipelines, catalog=catalog, kafka=servers)
+        runner = Runner(gathered, self.spark, observer=self.seen)
+        run = Running(self.seen, runner)
+        thread = threading.Thread(target=run.run, daemon=True)
+        thread.start()
+        try:
+            yield run
+        finally:
+            runner.stop()
+            thread.join(60)
+        assert not thread.is_alive()
 
     def rows(self, table: str, by: tuple[str, ...] = ("id",)) -> list[dict[str, Any]]:
         with load_catalog(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.errors import InvalidInput
+from frazil.core.errors import BadRecord, InvalidInput
 from frazil.core.names import check_name, name_key
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.storage import FileStorage
@@ -117,6 +117,9 @@ class TableOutlet:
             self._put(name, part)
         if rows.bad:
             self.set_aside(rows.raw, rows.bad, DECODE)
+        if lost and self.writing.dead_letters is None:
+            at = (rows.raw.topic, rows.raw.partition, rows.raw.offsets[lost[0].index].as_py())
+            raise BadRecord.at(at, lost[0].reason)
         if lost:
             self.set_aside(rows.raw, lost, ROUTE)
         return len(rows.bad) + len(lost)

@@ -70,8 +70,13 @@ class IcebergSink:
         lake: Lake,
         rows: Schema,
         ledger: OwnTable | None = None,
+        *,
+        beside_letters: bool = False,
     ) -> None:
-        """`rows`: the columns that land; `ledger`: a table of the source's own."""
+        """`rows`: the columns that land; `ledger`: a table of the source's own.
+
+        `beside_letters`: the dead-letter table is the home, whatever the rows go to.
+        """
         self.name = config.name
         self._config = config
         self._lake = lake
@@ -83,11 +88,15 @@ class IcebergSink:
         self._dead = None if dead is None else OwnTable(dead.namespace, dead.name, DEAD_LETTERS, PARTITIONING)
         self._own = {str(table): table for table in (ledger, self._dead) if table is not None}
         self._writer: PipelineWriter | None = None
+        self._replays = beside_letters
+        self._many = config.table.routed or beside_letters
         self.created = False
         self.home = self._open_home()
+        #: The one table that gets the rows; None: there are many.
+        self._main = None if config.table.routed else self._made(self._table) if beside_letters else self.home
         self.schema = config.schema
         self._follow()
-        if not config.table.routed:
+        if not self._many:
             self._require_fit()
 
     def before(self) -> Stamp | None:
@@ -106,6 +115,8 @@ class IcebergSink:
             # Else it is made with the first bad record.
             with suppress(NoSuchTable):
                 self._join(self._lake.load(self._dead.namespace, self._dead.name))
+        if self._main is not None and self._main is not self.home:
+            self._join(self._main)
         self._sweep(self.home)
 
     @property
@@ -124,7 +135,7 @@ class IcebergSink:
         ticket = self.writer.begin()
         self._follow()
         refused: dict[str, str] = {}
-        if self._config.table.routed:
+        if self._many:
             refused = self._misfits()
         else:
             # Somebody may have renamed or dropped a column: its values would be left out without a word.
@@ -137,7 +148,7 @@ class IcebergSink:
                 if name not in refused and name != str(self._ledger)
             },
             self._table,
-            None if self._dead is None else str(self._dead),
+            None if self._dead is None or self._replays else str(self._dead),
             self._config.contract.tables,
             refused,
         )
@@ -187,7 +198,7 @@ class IcebergSink:
         """Maintenance comes here."""
 
     def _open_home(self) -> LakeTable:
-        if self._config.table.routed:
+        if self._many:
             assert self._dead is not None, "the configuration asks for it"
             return self._made(str(self._dead))
         return self._made(self._table)
@@ -230,7 +241,7 @@ class IcebergSink:
     def _follow(self) -> None:
         """Where the contract lets the table grow, its columns are the ones that values are decoded into."""
         config, evolves = self._config, self._config.contract
-        if config.transform is not None or config.table.routed:
+        if config.transform is not None or self._main is None:
             return
         if "evolve" not in (evolves.columns, evolves.types):
             return
@@ -240,7 +251,7 @@ class IcebergSink:
             replace(given[field.name], type=field.type)
             if field.name in given
             else replace(field, required=False)
-            for field in self.home.schema
+            for field in self._main.schema
             if field.name in given or (evolves.columns == "evolve" and field.name not in beside)
         ]
         there = {field.name for field in fields}

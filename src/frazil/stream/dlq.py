@@ -1,0 +1,330 @@
+"""Dead letters: which there are, and how they are put back, each once.
+
+A letter that was put back has a mark in the same table: a row with its position and time whose stage is
+`replayed`. Mark and row land in one commit, whose home is the dead-letter table; the pipeline runs on beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.client.naming import written
+from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, NotFound
+from frazil.core.names import show
+from frazil.core.stamp import Position
+from frazil.lake.delivery import Patience
+from frazil.lake.session import use_catalog
+from frazil.stream.config.model import DeadLetters, PipelineConfig
+from frazil.stream.dead_letters import DEAD_LETTERS, REPLAYED
+from frazil.stream.decode.decoded import Undecodable
+from frazil.stream.decode.formats import decoder_of
+from frazil.stream.jobs import JobResult, Jobs, decoded_format, rows_schema
+from frazil.stream.needs import Lacking
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.iceberg import IcebergSink
+from frazil.stream.sinks.sink import Turn
+from frazil.stream.source import RawBatch, Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.lake.catalog import Lake
+
+#: Letters of one commit.
+_AT_ONCE = 20_000
+#: What runs of one round may lack, one after the other: the tables of routed rows, then nothing.
+_ADAPTATIONS = 5
+_CATALOG = "frazil_dlq"
+_ANY_SIZE = 2**31
+_POSITION = ("topic", "partition", "offset")
+#: After a reset a position may fail a second time, and that is another letter.
+_IDENTITY = (*_POSITION, "failed_at")
+_LETTERS = "letters"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which letters; what is None does not count."""
+
+    fault: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def condition(self) -> str:
+        """As SQL; values are checked or quoted."""
+        parts = []
+        for name in ("fault", "topic"):
+            value = getattr(self, name)
+            if value is not None:
+                quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+                parts.append(f"{name} = '{quoted}'")
+        for name in ("partition", "offset"):
+            value = getattr(self, name)
+            if value is not None:
+                parts.append(f"`{name}` = {int(value)}")
+        return " AND ".join(parts) or "true"
+
+
+@dataclass(frozen=True)
+class StillBad:
+    """A letter that could not be put back."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay did."""
+
+    rows: int = 0
+    letters: int = 0
+    still_bad: tuple[StillBad, ...] = field(default_factory=tuple)
+
+
+def where_letters_go(config: PipelineConfig) -> DeadLetters:
+    if config.dead_letters is None:
+        raise InvalidConfig(
+            f"pipeline '{config.name}' has no dead-letter table: its 'dead_letters' is stop, or it writes a "
+            "dataset"
+        )
+    return config.dead_letters
+
+
+def waiting(spark: SparkSession, lake: Lake, config: PipelineConfig, choice: Choice) -> DataFrame:
+    """The chosen letters of the pipeline that were not put back, in the order of their positions."""
+    place = where_letters_go(config)
+    use_catalog(spark, _CATALOG, lake.client)
+    name = ".".join(f"`{part.replace('`', '``')}`" for part in (_CATALOG, *place.namespace, place.name))
+    if not lake.client.tables.exists(place.namespace, place.name):
+        raise NotFound(
+            f"there is no table {written(*place.namespace, place.name)}: pipeline '{config.name}' had no bad "
+            "record yet"
+        )
+    every = spark.table(name).where(f"pipeline = '{config.name}'")
+    marks = every.where(f"stage = '{REPLAYED}'").select(*_IDENTITY)
+    letters = every.where(f"stage <> '{REPLAYED}'").where(choice.condition())
+    return letters.join(marks, list(_IDENTITY), "left_anti").orderBy(*_IDENTITY)
+
+
+def replay(
+    config: PipelineConfig,
+    spark: SparkSession,
+    lake: Lake,
+    choice: Choice,
+    repair: Callable[[bytes], bytes] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Replayed:
+    """Put letters back whose values can be decoded now, or after `repair`; the others stay.
+
+    A replay that dies has put back what it told of, and nothing twice; one that runs beside another ends it.
+    """
+    return _Replay(config, spark.newSession(), lake, choice, repair).run(say)
+
+
+class _Replay:
+    def __init__(
+        self,
+        config: PipelineConfig,
+        spark: SparkSession,
+        lake: Lake,
+        choice: Choice,
+        repair: Callable[[bytes], bytes] | None,
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._lake = lake
+        self._choice = choice
+        self._repair = repair
+        self._place = where_letters_go(config)
+        # Another writer than the pipeline's own, which may run at the same time.
+        named = replace(config, name=f"{config.name}_replay"[:63])
+        if config.transform is not None:
+            use_catalog(spark, "lake", lake.client)
+        self._sink = IcebergSink(named, spark, lake, rows_schema(spark, config), beside_letters=True)
+        # Who puts back a record that was too large wants it.
+        limits = replace(config.limits, bytes_per_record=_ANY_SIZE)
+        self._jobs = Jobs(spark, replace(named, dead_letters=None, limits=limits))
+        self._hopeless: dict[str, StillBad] = {}
+
+    def run(self, say: Callable[[str], None]) -> Replayed:
+        first = (f"letters:{self._sink.home.uuid}", {_LETTERS: Position(id=self._sink.home.uuid, next=(0,))})
+        self._sink.claim(lambda: first, Patience())
+        # After the claim: no other replay can put back what is read from here on.
+        done = Replayed()
+        while True:
+            letters = self._next()
+            if not len(letters):
+                return replace(done, still_bad=tuple(self._hopeless.values()))
+            good, bad = self._decodable(letters)
+            for each in bad:
+                self._give_up(letters, each.index, each.reason)
+            if len(good):
+                rows, count = self._land(good)
+                done = replace(done, rows=done.rows + rows, letters=done.letters + count)
+                say(f"{done.letters:,} letters put back")
+
+    def _give_up(self, letters: pa.Table, index: int, reason: str) -> None:
+        topic, partition, offset = (letters[name][index].as_py() for name in _POSITION)
+        (identity,) = _identities(letters.slice(index, 1)).to_pylist()
+        self._hopeless[identity] = StillBad(topic, partition, offset, reason)
+
+    def _next(self) -> pa.Table:
+        frame = waiting(self._spark, self._lake, self._config, self._choice)
+        letters = frame.limit(_AT_ONCE + len(self._hopeless)).toArrow()
+        given_up = pa.array(list(self._hopeless), pa.string())
+        keep = pc.invert(pc.is_in(_identities(letters), value_set=given_up))
+        left = letters.filter(keep).slice(0, _AT_ONCE)
+        if self._repair is not None:
+            values = [_repaired(self._repair, value) for value in left["value"].to_pylist()]
+            column = left.schema.get_field_index("value")
+            left = left.set_column(column, "value", pa.array(values, pa.binary()))
+        return left.combine_chunks()
+
+    def _decodable(self, letters: pa.Table) -> tuple[pa.Table, Sequence[Undecodable]]:
+        """Those that are records now, and the others; a letter is decoded as the pipeline would."""
+        config = self._config
+        decoder = decoder_of(decoded_format(config), self._sink.schema, replace_evolve(config).contract)
+        bad = {
+            each.index: each
+            for raw, start in _batches(letters)
+            for each in (
+                Undecodable(found.index + start, found.reason, found.field, found.fault)
+                for found in decoder.decode(raw).bad
+            )
+        }
+        kept = [index for index in range(len(letters)) if index not in bad]
+        return letters.take(pa.array(kept, pa.int64())), list(bad.values())
+
+    def _land(self, letters: pa.Table) -> tuple[int, int]:
+        """Rows and letters that landed; none if one of them is for no table, which is given up then."""
+        last = self._sink.stamp.positions[_LETTERS]
+        ends = Position(id=last.id, next=(last.next[0] + len(letters),))
+        batches = tuple(raw for raw, _ in _batches(letters))
+        slices = tuple(
+            Slice(raw.topic, raw.partition, raw.slice_start, raw.slice_start + len(raw)) for raw in batches
+        )
+        plan = RoundPlan((slices,), {_LETTERS: ends}, len(letters), {})
+        for _ in range(_ADAPTATIONS):
+            turn = self._sink.begin(plan)
+            try:
+                result = self._run(turn, plan, LetterReader(batches))
+                marks = {show(self._place.namespace, self._place.name): _marks(letters)}
+                return self._sink.commit(turn, plan, result, marks).written, len(letters)
+            except Lacking as lacking:
+                self._sink.discard(turn)
+                self._sink.adapt(lacking.needs)
+            except BadRecord as error:
+                self._sink.discard(turn)
+                self._give_up(letters, _index_of(letters, error), error.message)
+                return 0, 0
+            except FrazilError:
+                self._sink.discard(turn)
+                raise
+        raise AssertionError("tables that were made are still lacking")
+
+    def _run(self, turn: Turn, plan: RoundPlan, reader: LetterReader) -> JobResult:
+        return self._jobs.run(plan.tasks, reader, self._sink.schema, turn.keys, turn.writing)
+
+
+@dataclass(frozen=True, eq=False)
+class LetterReader:
+    """Letters as the records that they were."""
+
+    batches: tuple[RawBatch, ...] = field(repr=False)
+
+    def read(self, slices: Sequence[Slice]) -> Iterator[RawBatch]:
+        yield from self.batches
+
+
+def replace_evolve(config: PipelineConfig) -> PipelineConfig:
+    """A replay does not change the table: what would, is left out or still bad."""
+    contract = config.contract
+    return replace(
+        config,
+        contract=replace(
+            contract,
+            columns="discard_value" if contract.columns == "evolve" else contract.columns,
+            types="discard_row" if contract.types == "evolve" else contract.types,
+        ),
+    )
+
+
+def _batches(letters: pa.Table) -> Iterator[tuple[RawBatch, int]]:
+    """Runs of letters of one topic and partition, with the number of the first."""
+    start = 0
+    columns: Mapping[str, pa.ChunkedArray] = {name: letters[name] for name in letters.column_names}
+    places = list(zip(columns["topic"].to_pylist(), columns["partition"].to_pylist(), strict=True))
+    for end in range(1, len(places) + 1):
+        if end < len(places) and places[end] == places[start]:
+            continue
+        part = letters.slice(start, end - start).combine_chunks()
+        schema = DEAD_LETTERS.to_arrow()
+
+        def column(name: str, part: pa.Table = part, schema: pa.Schema = schema) -> pa.Array:
+            found = part[name].cast(schema.field(name).type)
+            return found.chunk(0) if found.num_chunks else pa.array([], found.type)
+
+        yield (
+            RawBatch(
+                topic=places[start][0],
+                partition=places[start][1],
+                values=column("value"),
+                offsets=column("offset"),
+                timestamps=column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()),
+                keys=column("key"),
+                headers=column("headers"),
+                slice_start=start,
+            ),
+            start,
+        )
+        start = end
+
+
+def _marks(letters: pa.Table) -> pa.Table:
+    """One for each letter: its position and time, without the value."""
+    schema = DEAD_LETTERS.to_arrow()
+    count = len(letters)
+    fixed = {
+        "value": pa.nulls(count, pa.binary()),
+        "key": pa.nulls(count, pa.binary()),
+        "headers": pa.nulls(count, schema.field("headers").type),
+        "stage": pa.repeat(REPLAYED, count),
+        "reason": pa.repeat("put back", count),
+    }
+    columns = [
+        fixed[name] if name in fixed else letters[name].cast(schema.field(name).type) for name in schema.names
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _identities(letters: pa.Table) -> pa.StringArray:
+    joined = pc.binary_join_element_wise(
+        letters["topic"],
+        *(letters[name].cast(pa.int64()).cast(pa.string()) for name in _IDENTITY[1:]),
+        "\n",
+    )
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _repaired(repair: Callable[[bytes], bytes], value: bytes | None) -> bytes | None:
+    if value is None:
+        return None
+    made = repair(value)
+    if not isinstance(made, bytes):
+        raise InvalidConfig(f"the repair function gave {type(made).__name__}; it takes bytes and gives bytes")
+    return made
+
+
+def _index_of(letters: pa.Table, error: BadRecord) -> int:
+    assert error.position is not None, "a record has a position"
+    rows = zip(*(letters[name].to_pylist() for name in _POSITION), strict=True)
+    return list(rows).index(error.position)

@@ -1,0 +1,131 @@
+"""Dead letters are put back: all that are good now, each once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.stream.world import World, record
+
+from frazil.client import Client
+from frazil.core.errors import Superseded
+from frazil.lake.catalog import Lake
+from frazil.stream import dlq
+from frazil.stream.config import PipelineConfig
+from frazil.stream.dlq import Choice, Replayed, replay, waiting
+
+
+@pytest.fixture
+def lake(world: World) -> Iterator[Lake]:
+    with Client(world.server.uri, warehouse=world.warehouse) as client:
+        lake = Lake(world.spark, client)
+        yield lake
+        lake.close()
+
+
+def offsets(world: World, lake: Lake, pipeline: PipelineConfig, choice: Choice | None = None) -> list[int]:
+    found = waiting(world.spark, lake, pipeline, choice or Choice()).collect()
+    return [row["offset"] for row in found]
+
+
+def halved(value: bytes) -> bytes:
+    """What somebody would write who knows what went wrong."""
+    found = json.loads(value)
+    return json.dumps(found | {"id": 99}).encode() if isinstance(found, dict) else value
+
+
+@pytest.mark.parametrize("transform", [None, "SELECT * FROM source"], ids=["fused", "spark"])
+def test_repaired_letters_come_back_once(world: World, lake: Lake, transform: str | None) -> None:
+    table = f"replay_{'spark' if transform else 'fused'}"
+    bad: list[Any] = [{"id": "x", "word": "back"}, b"[1]"]
+    topic = world.topic([record(0), *bad, record(3)], partitions=1)
+    pipeline = world.pipeline(topic, table, transform=transform)
+    world.run(pipeline)
+    assert offsets(world, lake, pipeline) == [1, 2]
+    assert offsets(world, lake, pipeline, Choice(fault="type")) == [1]
+    assert offsets(world, lake, pipeline, Choice(topic=topic, partition=0, offset=2)) == [2]
+    unchanged = replay(pipeline, world.spark, lake, Choice())
+    assert (unchanged.letters, [bad.offset for bad in unchanged.still_bad]) == (0, [1, 2])
+    done = replay(pipeline, world.spark, lake, Choice(), halved)
+    assert (done.letters, done.rows, [bad.offset for bad in done.still_bad]) == (1, 1, [2])
+    again = replay(pipeline, world.spark, lake, Choice(), halved)
+    assert (again.letters, again.rows) == (0, 0)
+    assert offsets(world, lake, pipeline) == [2]
+    assert [(row["id"], row["word"]) for row in world.rows(table)] == [(0, "w0"), (3, "w3"), (99, "back")]
+    # The pipeline knows nothing of it, and goes on.
+    world.produce(topic, [record(4)], partitions=1)
+    world.run(pipeline)
+    assert [row["id"] for row in world.rows(table)] == [0, 3, 4, 99]
+
+
+def test_a_corrected_schema_is_enough(world: World, lake: Lake) -> None:
+    topic = world.topic([{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}], partitions=1)
+    pipeline = world.pipeline(topic, "wider", schema={"id": "long", "n": "int"})
+    world.run(pipeline)
+    world.spark_sql("ALTER TABLE {}.wider ALTER COLUMN n TYPE bigint")
+    corrected = world.pipeline(topic, "wider", schema={"id": "long", "n": "long"})
+    assert replay(corrected, world.spark, lake, Choice()) == Replayed(rows=1, letters=1)
+    assert [row["n"] for row in world.rows("wider")] == [7, 5_000_000_000]
+
+
+def test_letters_of_routed_rows(world: World, lake: Lake) -> None:
+    schema = {"id": "long", "kind": "string"}
+    bad: list[dict[str, Any] | bytes] = [
+        {"id": 1, "kind": None},
+        {"id": 2, "kind": "a"},
+        {"id": "3", "kind": "b"},
+    ]
+    topic = world.topic(bad, partitions=1)
+    pipeline = world.pipeline(topic, "back_{kind}", schema=schema)
+    world.run(pipeline)
+    done = replay(pipeline, world.spark, lake, Choice(), lambda value: value.replace(b'"3"', b"3"))
+    assert (done.letters, [bad.offset for bad in done.still_bad]) == (1, [0])
+    assert [row["id"] for row in world.rows("back_b")] == [3]
+
+
+def test_more_letters_than_fit_one_commit(world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dlq, "_AT_ONCE", 3)
+    bad = [{"id": str(number)} for number in range(7)]
+    topic = world.topic([*bad, b"{"], partitions=1)
+    pipeline = world.pipeline(topic, "many")
+    world.run(pipeline)
+
+    def unquoted(value: bytes) -> bytes:
+        return value.replace(b'"id": "', b'"id": 1').replace(b'"}', b"}")
+
+    done = replay(pipeline, world.spark, lake, Choice(), unquoted)
+    assert (done.letters, len(done.still_bad)) == (7, 1)
+    assert [row["id"] for row in world.rows("many")] == list(range(10, 17))
+
+
+def test_two_replays_at_once_put_nothing_back_twice(world: World, lake: Lake) -> None:
+    topic = world.topic([{"id": "x"}], partitions=1)
+    pipeline = world.pipeline(topic, "rivals")
+    world.run(pipeline)
+    nested: list[Replayed] = []
+
+    def rival(value: bytes) -> bytes:
+        """Runs after the first one has read the letters: the second comes and ends before it commits."""
+        if not nested:
+            nested.append(replay(pipeline, world.spark, lake, Choice(), halved))
+        return halved(value)
+
+    with pytest.raises(Superseded):
+        replay(pipeline, world.spark, lake, Choice(), rival)
+    assert nested[0].letters == 1
+    assert [row["id"] for row in world.rows("rivals")] == [99]
+
+
+def test_a_reset_brings_letters_of_their_own(world: World, lake: Lake) -> None:
+    """The same position fails a second time: it is not hidden by the mark of the first."""
+    topic = world.topic([{"id": "x"}], partitions=1)
+    pipeline = world.pipeline(topic, "twice")
+    world.run(pipeline)
+    replay(pipeline, world.spark, lake, Choice(), halved)
+    assert offsets(world, lake, pipeline) == []
+    # Another pipeline of the same name on a new table, as after a reset to the beginning.
+    other = world.pipeline(topic, "other", dead_letters="paths.twice_dead_letters")
+    world.run(other)
+    assert offsets(world, lake, pipeline) == [0]
