@@ -25,6 +25,8 @@ class Follower:
     limits: Limits = field(default_factory=Limits)
     parallelism: int = 2
     namespace: tuple[str, ...] = ("tables",)
+    #: Only asked for where there are delete files.
+    lake: Lake | None = None
     stamp: Stamp | None = None
     #: Raw batches of the last round.
     batches: list[RawBatch] = field(default_factory=list)
@@ -33,8 +35,7 @@ class Follower:
         self.feed = self.restarted()
 
     def restarted(self) -> TableFeed:
-        # A feed asks the lake for its client only.
-        lake = cast("Lake", SimpleNamespace(client=self.client))
+        lake = self.lake or cast("Lake", SimpleNamespace(client=self.client))
         return TableFeed(TableSource(self.namespace, self.name, Start(self.at)), lake)
 
     def claim(self) -> Follower:

@@ -16,6 +16,7 @@ from frazil.core.errors import InvalidConfig, NoSuchNamespace, NoSuchTable, Sour
 from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
+from frazil.lake.scan import live_files
 from frazil.stream.config.model import Limits, TableSource
 from frazil.stream.rounds import RoundPlan, cut
 from frazil.stream.source import Goal
@@ -35,6 +36,7 @@ class TableFeed:
 
     def __init__(self, source: TableSource, lake: Lake) -> None:
         self._source = source
+        self._lake = lake
         self._client = lake.client
         self._name = show(source.namespace, source.name)
         self._keys = SourceKeys(lake.client, source)
@@ -108,13 +110,21 @@ class TableFeed:
             )
         if head is None or at == "latest":
             return Place(history.head or 0)
-        if self._manifests.has_deletes(head):
+        if self._has_deletes(head):
             raise Unsupported(
                 f"rows of the table {self._name} are deleted by delete files, which frazil does not apply to "
-                "a source: rewrite its files first (Spark: CALL system.rewrite_data_files with "
-                "delete-file-threshold 1), or take only what is appended from now on (`start: latest`)"
+                "a source: rewrite its files first (Spark: CALL system.rewrite_data_files with the options "
+                "delete-file-threshold 1 and remove-dangling-deletes true), or take only what is appended "
+                "from now on (`start: latest`)"
             )
         return Place(0, 0, head.id)
+
+    def _has_deletes(self, snapshot: SourceSnapshot) -> bool:
+        """Delete files stay when what they were for is rewritten: Iceberg knows which of them still apply."""
+        if not self._manifests.has_deletes(snapshot):
+            return False
+        table = self._lake.load(self._source.namespace, self._source.name)
+        return any(file.deleted != 0 for file in live_files(table, snapshot.id))
 
     def _start_at(self, history: TableHistory, moment: datetime) -> Place:
         try:

@@ -13,12 +13,12 @@ from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.storage import FileStorage
 from frazil.stream.source import RawBatch, Slice
+from frazil.stream.tables.avro import avro_batches
 from frazil.stream.tables.keys import KeyedPlace, nearest
 from frazil.stream.tables.manifests import SourceFile
 from frazil.stream.tables.projection import field_id, projected
 
 _BATCH = 65_536
-FORMATS = ("parquet", "orc")
 
 
 def slice_of(file: SourceFile, millis: int) -> Slice:
@@ -88,7 +88,7 @@ def _guarded(
 
 def _batches(kind: str, source: pa.NativeFile, part: Slice) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Rows of the slice, with the number of the first of each batch."""
-    for first, batch in _parquet(source, part) if kind == "parquet" else _orc(source, part):
+    for first, batch in _READERS[kind](source, part):
         start, end = max(part.start, first), min(part.end, first + len(batch))
         if start < end:
             yield start, batch.slice(start - first, end - start)
@@ -119,3 +119,17 @@ def _orc(source: pa.NativeFile, part: Slice) -> Iterator[tuple[int, pa.RecordBat
             batch = file.read_stripe(stripe)
             yield first, batch
             first += len(batch)
+
+
+def _avro(source: pa.NativeFile, part: Slice) -> Iterator[tuple[int, pa.RecordBatch]]:
+    first = 0
+    for batch in avro_batches(part.topic, source, _BATCH):
+        if first >= part.end:
+            return
+        yield first, batch
+        first += len(batch)
+
+
+_READERS = {"parquet": _parquet, "orc": _orc, "avro": _avro}
+#: Of data files that can be read.
+FORMATS = tuple(_READERS)
