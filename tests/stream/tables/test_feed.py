@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.types import IntegerType
 from tests.stream.tables.conftest import SCHEMA, Source, rows
 from tests.stream.tables.follower import Follower
 
-from frazil.core.errors import InvalidConfig, NoSuchTable, SourceChanged
+from frazil.client import Client
+from frazil.core.errors import InvalidConfig, NoSuchTable, SourceChanged, StorageError
 from frazil.core.schema import Field, Schema
+from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.seaweed import ObjectStore
 from frazil.stream.config.model import Limits
 
 Follow = Callable[..., Follower]
+
+
+def append_files(source: Source, *files: list[int]) -> None:
+    """Several files in one snapshot."""
+    table = source.table
+    with table.transaction() as several, several.update_snapshot().fast_append() as one:
+        for ids in files:
+            for file in _dataframe_to_data_files(table.metadata, rows(*ids), table.io):
+                one.append_data_file(file)
 
 
 def test_what_is_there_and_then_what_comes(source: Source, follow: Follow) -> None:
@@ -85,12 +99,7 @@ def test_rounds_take_whole_snapshots(source: Source, follow: Follow) -> None:
 def test_a_snapshot_that_is_larger_than_a_round(source: Source, follow: Follow) -> None:
     follower = follow(limits=Limits(records_per_round=5)).claim()
     first = source.append(0)
-    written = source.table
-    with written.transaction() as several, several.update_snapshot().fast_append() as one:
-        for number in range(4):
-            ids = range(10 * number + 10, 10 * number + 13)
-            for file in _dataframe_to_data_files(written.metadata, rows(*ids), written.io):
-                one.append_data_file(file)
+    append_files(source, *([*range(10 * number + 10, 10 * number + 13)] for number in range(4)))
     last = source.append(99)
     assert follower.ids() == [0]
     found: list[int] = []
@@ -208,6 +217,22 @@ def test_a_rollback(source: Source, follow: Follow) -> None:
         follower.plan()
 
 
+def test_a_rollback_in_the_middle_of_a_snapshot(source: Source, follow: Follow) -> None:
+    """Other files would be counted as those that were taken."""
+    one = source.append(1)
+    follower = follow(limits=Limits(records_per_round=3))
+    follower.ids()
+    append_files(source, [10, 11], [12, 13])
+    assert len(follower.ids()) == 2
+    assert len(follower.next) == 3
+    source.table.manage_snapshots().rollback_to_snapshot(one).commit()
+    append_files(source, [20, 21], [22, 23])
+    with pytest.raises(
+        SourceChanged, match=r"a part of snapshot .* was read, and it is not in main's history"
+    ):
+        follower.plan()
+
+
 def test_a_rollback_of_what_was_not_read(source: Source, follow: Follow) -> None:
     one = source.append(1)
     follower = follow()
@@ -217,6 +242,17 @@ def test_a_rollback_of_what_was_not_read(source: Source, follow: Follow) -> None
     assert follower.ids() == []
     source.append(3)
     assert follower.ids() == [3]
+
+
+def test_expired_in_the_middle_of_the_beginning(source: Source, follow: Follow) -> None:
+    source.append(1)
+    began = source.append(2)
+    follower = follow(limits=Limits(records_per_round=1))
+    follower.ids()
+    source.append(3)
+    source.table.maintenance.expire_snapshots().by_id(began).commit()
+    with pytest.raises(SourceChanged, match=f"snapshot {began} expired before all of it was read"):
+        follower.plan()
 
 
 def test_expired_after_it_was_read(source: Source, follow: Follow) -> None:
@@ -239,6 +275,52 @@ def test_expired_before_it_was_read(source: Source, follow: Follow) -> None:
     source.table.maintenance.expire_snapshots().by_id(expired).commit()
     with pytest.raises(SourceChanged, match=f"up to {expired} expired before they were read"):
         follower.plan()
+
+
+def test_another_table(source: Source, follow: Follow, shelf: Catalog) -> None:
+    source.append(1)
+    follower = follow().claim()
+    other = Source(shelf, f"{source.name}_other", SCHEMA)
+    other.append(2)
+    follower.name = other.name
+    follower.feed = follower.restarted()
+    with pytest.raises(SourceChanged, match=f"what was read is tables.{source.name} with the id"):
+        follower.plan()
+
+
+def test_a_manifest_that_is_none(source: Source, follow: Follow) -> None:
+    source.append(1)
+    follower = follow().claim()
+    snapshot = source.table.current_snapshot()
+    assert snapshot is not None
+    Path(snapshot.manifest_list.removeprefix("file://")).write_bytes(b"Obj\x01damaged")
+    with pytest.raises(StorageError, match=f"{snapshot.manifest_list}: no manifest of Iceberg"):
+        follower.plan()
+
+
+def test_tables_in_a_bucket_are_read_with_vended_keys(
+    frazil_sqlite: FrazilServer, object_store: ObjectStore
+) -> None:
+    place, credential = object_store.warehouse_storage("table-source", "table-source")
+    with Client(frazil_sqlite.uri) as client:
+        client.warehouses.create("table-source", place, credential)
+    with Client(frazil_sqlite.uri, warehouse="table-source") as client:
+        client.namespaces.create("tables")
+        shelf = load_catalog("s3", type="rest", uri=frazil_sqlite.catalog_uri, warehouse="table-source")
+        source = Source(shelf, "far", SCHEMA)
+        source.append(1, 2)
+        follower = Follower(client, "far")
+        assert follower.ids() == [1, 2]
+        source.append(3)
+        assert follower.ids() == [3]
+        assert follower.stamp is not None
+        reader = follower.feed.reader(follower.stamp)
+        keys = reader.places[0].keys
+        assert keys is not None
+        assert keys.config["s3.secret-access-key"] not in repr(reader)
+        # The keys are for reading.
+        with pytest.raises(StorageError, match="refused"):
+            reader.places[0].storage().open_output(f"{reader.places[0].location}/data/x").close()
 
 
 def test_made_again(source: Source, follow: Follow) -> None:
