@@ -74,12 +74,17 @@ class Run:
         failpoint: str | None = None,
         trap: tuple[str, str] | None = None,
         terminal: bool = False,
+        command: str = "run",
+        modules: Mapping[str, str] | None = None,
     ) -> None:
-        """`failpoint`: where the driver or a worker dies; `trap`: points and what happens there once."""
+        """`failpoint`: where the driver or a worker dies; `trap`: points and what happens there once;
+        `modules`: Python files beside the file of pipelines."""
         self.directory = Path(tempfile.mkdtemp(prefix="frazil-crash-"))
         (self.directory / "tmp").mkdir()
         file = self.directory / "pipelines.yaml"
         file.write_text(json.dumps(config))
+        for name, text in (modules or {}).items():
+            (self.directory / name).write_text(text)
         environment = _environment(self.directory / "tmp")
         if failpoint is not None:
             environment["FRAZIL_FAILPOINT"] = failpoint
@@ -90,15 +95,15 @@ class Run:
         self._out = self.directory / "out"
         self._err = self.directory / "err"
         self._screen: Screen | None = None
-        command = [sys.executable, "-m", "frazil.cli", "run", str(file), *arguments]
-        command += ["--spark-log", str(self.directory / "spark.log")]
+        started = [sys.executable, "-m", "frazil.cli", command, str(file), *arguments]
+        started += ["--spark-log", str(self.directory / "spark.log")]
         if terminal:
             self._screen = Screen(self._out)
-            self.process = self._screen.start(command, self.directory, environment)
+            self.process = self._screen.start(started, self.directory, environment)
             return
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [*command, "--json"],
+                [*started, "--json"],
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.DEVNULL,
