@@ -43,8 +43,7 @@ def _registered(config: PipelineConfig) -> Schema:
 
 
 def _asked(format_: Format, registry: Registry, subject: str) -> Schema:
-    with RegistryClient(registry) as client:
-        found = client.latest(subject)
+    found = RegistryClient(registry).latest(subject)
     if isinstance(format_, AvroFormat):
         from frazil.stream.decode.avro_schema import iceberg_schema
 

@@ -1,7 +1,7 @@
 """Dead letters: which there are, and how they are put back, each once.
 
 A letter that was put back has a mark in the same table: a row with its position and time whose stage is
-`replayed`. Mark and row land in one commit, whose home is the dead-letter table; the pipeline runs on beside it.
+`replayed`. Mark and row land in one commit, whose home is the dead-letter table; the pipeline itself runs on.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ def ledger_of(config: PipelineConfig) -> OwnTable | None:
         return None
     from frazil.stream.files.ledger import LEDGER_SCHEMA
 
-    return OwnTable(config.table.namespace, f"{config.table.name}_files", LEDGER_SCHEMA)
+    namespace, name = config.home
+    return OwnTable(namespace, f"{name}_files", LEDGER_SCHEMA)
 
 
 def feed_of(config: PipelineConfig, lake: Lake) -> Feed:

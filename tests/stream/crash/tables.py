@@ -44,6 +44,12 @@ class Shelf:
         columns[3] = columns[3].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         return Counter(zip(*(column.to_pylist() for column in columns), strict=True))
 
+    def letters(self, identifier: str) -> Counter[Row]:
+        """Of a dead-letter table: the bad records, as the reader of the log has them."""
+        found = self.load(identifier).scan().to_arrow()
+        assert set(found.column("stage").to_pylist()) <= {"decode"}
+        return Counter((-1, -1, -1, -1, value.decode()) for value in found.column("value").to_pylist())
+
     def stamps(self, identifier: str, pipeline: str) -> Iterator[dict[str, Any]]:
         """Of main's ancestry, newest first."""
         table = self.load(identifier)

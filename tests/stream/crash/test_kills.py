@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from itertools import product
 
@@ -57,6 +58,28 @@ def test_the_driver_is_killed_at_every_step(shelf: Shelf, through_spark: bool, m
             assert run.wait() == -signal.SIGKILL, run.story()
         line.check(complete=False)
     line.feed.produce(240)
+    _finish(line)
+
+
+@pytest.mark.parametrize(("shelf", "through_spark"), _ways(("s3", False)), indirect=["shelf"])
+@pytest.mark.parametrize(
+    "routed", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["many", "one"]
+)
+def test_commits_to_several_tables_survive_the_driver(
+    shelf: Shelf, through_spark: bool, routed: bool, make_line: MakeLine
+) -> None:
+    """Bad records, and rows for several tables: all of a round lands, or nothing of it."""
+    line = make_line(shelf, "several", through_spark=through_spark, routed=routed)
+    for number, point in enumerate(IN_DRIVER):
+        line.feed.produce(120)
+        for partition in range(line.feed.partitions):
+            line.feed.put(json.dumps({"bad": [number, partition]}).encode(), partition)
+        # The claim comes once; a round that meets new tables is run twice.
+        again = "@2" if point.startswith("round") and number % 2 else ""
+        with Run(config(line), "--once", failpoint=point + again) as run:
+            assert run.wait() == -signal.SIGKILL, run.story()
+        line.check(complete=False)
+    line.feed.produce(120)
     _finish(line)
 
 

@@ -30,16 +30,35 @@ class Line:
     records_per_round: int = 400
     records_per_task: int = 100
     partitioning: tuple[str, ...] = ("bucket(2, id)",)
+    #: A table for each partition of the topic.
+    routed: bool = False
 
     @property
     def table(self) -> str:
         return f"{NAMESPACE}.{self.name}"
 
+    @property
+    def letters(self) -> str:
+        return f"{self.table}_dead_letters"
+
+    @property
+    def home(self) -> str:
+        """Where the stamp is."""
+        return self.letters if self.routed else self.table
+
+    @property
+    def tables(self) -> list[str]:
+        """Those that have rows."""
+        wanted = (
+            [f"{self.table}_{part}" for part in range(self.feed.partitions)] if self.routed else [self.table]
+        )
+        return [name for name in wanted if self.shelf.exists(name)]
+
     def config(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "source": {"topics": [self.feed.topic]},
             "schema": SCHEMA,
-            "table": self.table,
+            "table": f"{self.table}_{{part}}" if self.routed else self.table,
             "event_time": "at",
             "freshness": "200ms",
             "limits": {
@@ -55,14 +74,16 @@ class Line:
 
     def next_offsets(self) -> list[int]:
         """Of the newest stamp; empty if there is none."""
-        stamp = next(self.shelf.stamps(self.table, self.name), None)
+        stamp = next(self.shelf.stamps(self.home, self.name), None)
         return [] if stamp is None else list(stamp["positions"][self.feed.topic]["next"])
 
     def check(self, *, complete: bool = True, extra: Counter[Row] | None = None) -> None:
         """The table has what the log has below the stamp, once; `complete`: and that is all of the log."""
         log = self.feed.log()
-        rows = self.shelf.rows(self.table) if self.shelf.exists(self.table) else Counter[Row]()
-        positions = self.next_offsets() if self.shelf.exists(self.table) else []
+        rows = sum((self.shelf.rows(name) for name in self.tables), Counter[Row]())
+        if self.shelf.exists(self.letters):
+            rows += self.shelf.letters(self.letters)
+        positions = self.next_offsets() if self.shelf.exists(self.home) else []
         expected = below(log, positions) + (extra or Counter())
         lost, twice = expected - rows, rows - expected
         assert not lost, f"{lost.total()} rows lost, such as {min(lost)}"
@@ -72,7 +93,8 @@ class Line:
 
     def check_storage(self) -> None:
         """After a claim that followed, no file of a failed round is left."""
-        stray = self.shelf.stray_files(self.table)
+        places = [*self.tables, *([self.letters] if self.shelf.exists(self.letters) else [])]
+        stray = {path for name in places for path in self.shelf.stray_files(name)}
         assert not stray, f"files that no snapshot refers to: {sorted(stray)}"
 
 

@@ -27,6 +27,7 @@ from frazil.lake.leftovers import remove_leftovers
 from frazil.lake.table import LakeTable
 from frazil.lake.writer import TableWriter
 from frazil.lake.writers import PipelineWriter, RoundTicket
+from frazil.maintenance import Caretaker
 from frazil.stream.config.model import PipelineConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
 from frazil.stream.fit import problems
@@ -87,6 +88,8 @@ class IcebergSink:
         dead = config.dead_letters
         self._dead = None if dead is None else OwnTable(dead.namespace, dead.name, DEAD_LETTERS, PARTITIONING)
         self._own = {str(table): table for table in (ledger, self._dead) if table is not None}
+        self._caretaker = Caretaker(spark, lake, config.maintenance, file_size=config.table.files.size)
+        self._touched: set[str] = set()
         self._writer: PipelineWriter | None = None
         self._replays = beside_letters
         self._many = config.table.routed or beside_letters
@@ -171,6 +174,7 @@ class IcebergSink:
             watermark=result.watermark(self.writer.stamp.watermark),
         )
         files = [file for several in result.files.values() for file in several]
+        self._touched |= {name for name, several in (result.files | taken).items() if several}
         return Landed(stamp, self.writer.snapshot_id, written, len(files), sum(file.size for file in files))
 
     def discard(self, turn: Turn) -> None:
@@ -195,7 +199,9 @@ class IcebergSink:
             self._join(self._made(name))
 
     def rest(self) -> None:
-        """Maintenance comes here."""
+        touched, self._touched = self._touched, set()
+        for name in sorted(touched):
+            self._caretaker.committed(self.writer.tables[name])
 
     def _open_home(self) -> LakeTable:
         if self._many:
