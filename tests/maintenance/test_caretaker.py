@@ -77,7 +77,7 @@ def test_merges_are_counted_in_the_history(
     assert work(writer, third, 9) == []
     # A run takes no more than it may; it comes again for the rest before others are due.
     monkeypatch.setattr(module, "_FILES_PER_RUN", 6)
-    [first, second] = work(writer, third, 4)
+    first, second, *_ = work(writer, third, 4)
     assert first.merged is not None
     assert second.merged is not None
     assert first.merged.files == 6
@@ -96,13 +96,14 @@ def test_metadata_documents_are_trimmed(
 ) -> None:
     writer = claim("orders")
     keeper = Caretaker(spark, lake, Maintenance(merge_every=None))
-    assert work(writer, keeper, 25) == []
+    [done] = work(writer, keeper, 25)
+    assert (done.trimmed, done.merged, done.kept, done.failures) == (True, None, None, ())
     found = client.tables.load(table.namespace, table.name).metadata
     assert found["properties"]["write.metadata.delete-after-commit.enabled"] == "true"
     assert table_health(found).metadata_versions == 20
     # Whoever says otherwise is heard.
     writer.table.java.updateProperties().set("write.metadata.delete-after-commit.enabled", "false").commit()
-    work(writer, Caretaker(spark, lake, Maintenance(merge_every=None)), 1)
+    assert work(writer, Caretaker(spark, lake, Maintenance(merge_every=None)), 1) == []
     found = client.tables.load(table.namespace, table.name).metadata
     assert found["properties"]["write.metadata.delete-after-commit.enabled"] == "false"
 
@@ -128,7 +129,7 @@ def test_what_fails_is_tried_again(
         assert done.merged.files == 61
         assert (done.expired, done.kept) == (0, None)
         assert "expiring snapshots" in done.failures[0]
-        assert "again in 10 commits" in caplog.text
+        assert "to be tried again" in caplog.text
         assert table_health(reader.metadata()).snapshots == 63
         network.left = 0
         assert work(writer, keeper, 9) == []
@@ -137,6 +138,20 @@ def test_what_fails_is_tried_again(
         between.close()
     assert table_health(reader.metadata()).snapshots == 10
     assert reader.check("orders", list(range(71))) == writer.stamp
+
+
+def test_what_fails_waits_alone_and_longer_each_time() -> None:
+    state = module._State(commits=100, look_at=120)
+    waits = []
+    for _ in range(9):
+        state.settle("expire", ok=False)
+        waits.append(state.failed["expire"][1] - state.commits)
+    assert waits == [10, 20, 40, 80, 160, 320, 640, 640, 640]
+    assert (state.ready("merge"), state.ready("expire"), state.look_at) == (True, False, 110)
+    state.commits += 640
+    assert state.ready("expire")
+    state.settle("expire", ok=True)
+    assert state.failed == {}
 
 
 def test_a_catalog_that_is_down(

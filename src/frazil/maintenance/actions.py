@@ -24,7 +24,7 @@ _MEGABYTE = 1024 * 1024
 #: A group is one Spark job and is committed with few others, so that a failure or a kill loses little.
 _GROUP_BYTES = 1024 * _MEGABYTE
 _COMMITS = 5
-_AT_ONCE = 4
+_MOST_AT_ONCE = 16
 #: Groups with fewer small files are left to grow.
 MIN_FILES = 5
 #: Never: to split what a pipeline made large on purpose is no maintenance.
@@ -52,13 +52,14 @@ def document(table: LakeTable) -> dict[str, Any]:
 
 def merge_files(spark: SparkSession, table: LakeTable, file_size: int, most_files: int) -> Merged:
     """Write up to `most_files` small files anew as few large ones, the most crowded partitions first."""
+    cores = spark.sparkContext.defaultParallelism
     options = {
         "target-file-size-bytes": file_size,
         "max-file-size-bytes": _TOO_LARGE,
         "min-input-files": MIN_FILES,
         "max-files-to-rewrite": most_files,
         "max-file-group-size-bytes": max(_GROUP_BYTES, 2 * file_size),
-        "max-concurrent-file-group-rewrites": _AT_ONCE,
+        "max-concurrent-file-group-rewrites": min(max(cores // 4, 2), _MOST_AT_ONCE),
         "partial-progress.enabled": "true",
         "partial-progress.max-commits": _COMMITS,
         "rewrite-job-order": "files-desc",

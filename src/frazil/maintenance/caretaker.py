@@ -34,8 +34,8 @@ _logger = logging.getLogger(__name__)
 
 #: To look costs a walk over all snapshots: one commit in so many does.
 _LOOK_EVERY = 20
-#: What one run takes at most, so that the next round does not wait for long.
-_BYTES_PER_RUN = 2048 * MEGABYTE
+#: What one run takes at most, for each core of Spark's, so that the next round does not wait for long.
+_BYTES_PER_CORE = 512 * MEGABYTE
 _FILES_PER_RUN = 5000
 #: Merging appends keep their number at about a hundred.
 _MANY_MANIFESTS = 250
@@ -69,6 +69,8 @@ class Done:
     kept: int | None = None
     #: Who keeps snapshots that could go otherwise, and how many.
     pins: Mapping[str, int] = field(default_factory=dict)
+    #: From now on old metadata documents are deleted.
+    trimmed: bool = False
     #: What went wrong and will be tried again.
     failures: tuple[str, ...] = ()
 
@@ -80,6 +82,8 @@ class Done:
             said.append(f"{self.manifests} manifests were merged")
         if self.kept is not None:
             said.append(f"{self.expired} snapshots expired, {self.kept} stay")
+        if self.trimmed:
+            said.append("old metadata documents are deleted from now on")
         said += [f"not done: {text}" for text in self.failures]
         return f"{self.table}: {'; '.join(said) or 'nothing to do'} ({self.seconds:.1f} s)"
 
@@ -95,9 +99,22 @@ class _State:
     #: The last merge took all that it may, of files of about this size.
     debt: bool = False
     file_bytes: int = 1
-    failures: int = 0
+    #: Of what failed: how often in a row, and the count at which it is tried again.
+    failed: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Snapshots that were last told to be kept for somebody.
     pins: dict[str, int] = field(default_factory=dict)
+
+    def ready(self, duty: str) -> bool:
+        return self.commits >= self.failed.get(duty, (0, 0))[1]
+
+    def settle(self, duty: str, ok: bool) -> None:
+        if ok:
+            self.failed.pop(duty, None)
+            return
+        times = self.failed.get(duty, (0, 0))[0]
+        again = self.commits + min(_FIRST_WAIT * 2**times, _LONGEST_WAIT)
+        self.failed[duty] = (times + 1, again)
+        self.look_at = min(self.look_at, again)
 
 
 class Caretaker:
@@ -135,8 +152,10 @@ class Caretaker:
             done = Done(str(table), failures=(error.message,))
         finally:
             _turn.release()
-        if done is not None:
-            self._settle(state, done)
+        if done is not None and done.failures:
+            _logger.warning("maintenance, to be tried again: %s", done)
+        elif done is not None:
+            _logger.info("maintenance: %s", done)
         return done
 
     def _look(self, table: LakeTable, state: _State) -> Done | None:
@@ -145,21 +164,31 @@ class Caretaker:
         new = unmerged(line, self._file_size)
         plan = self._expiry(found)
         self._tell_pins(table, state, plan)
-        self._trim_metadata(table, found)
-        crowded = line and (manifests(line[0]) or 0) > _MANY_MANIFESTS
-        merging, expiring = self._merge_due(state, new), self._expiry_due(plan)
-        if not merging and not expiring and not crowded:
+        wanted = {
+            "merge": self._merge_due(state, new),
+            "manifests": bool(line) and (manifests(line[0]) or 0) > _MANY_MANIFESTS,
+            "expire": self._expiry_due(plan),
+            "trim": self._trim_due(found),
+        }
+        duties = [duty for duty, due in wanted.items() if due and state.ready(duty)]
+        if not duties:
             return None
         started = time.monotonic()
         # An own one: the loop's must not move under it, and its files are for the driver alone.
         own = self._lake.load_for_jobs(table.namespace, table.name)
         run = _Run(self._spark, own, Done(str(table)))
-        if merging:
-            self._merge(state, new, run)
-        if crowded:
-            run.merge_manifests()
-        if expiring:
-            run.expire(self._expiry)
+        for duty in duties:
+            failures = len(run.done.failures)
+            match duty:
+                case "merge":
+                    self._merge(state, new, run)
+                case "manifests":
+                    run.merge_manifests()
+                case "expire":
+                    run.expire(self._expiry)
+                case _:
+                    run.trim(found)
+            state.settle(duty, ok=len(run.done.failures) == failures)
         return replace(run.done, seconds=time.monotonic() - started)
 
     def _merge_due(self, state: _State, new: Unmerged) -> bool:
@@ -175,15 +204,18 @@ class Caretaker:
         """As many files as are about as large as one run may be; what is left does not wait for long."""
         if new.small_files:
             state.file_bytes = max(new.small_bytes // new.small_files, 1)
-        most = max(MIN_FILES, min(_BYTES_PER_RUN // state.file_bytes, _FILES_PER_RUN))
+        most_bytes = _BYTES_PER_CORE * max(self._spark.sparkContext.defaultParallelism, 2)
+        most = max(MIN_FILES, min(most_bytes // state.file_bytes, _FILES_PER_RUN))
         run.merge(self._file_size, most)
+        if run.done.merged is None:
+            return
         state.merged_at = state.commits
-        state.debt = run.done.merged is not None and run.done.merged.files >= most
+        state.debt = run.done.merged.files >= most
         if state.debt:
             state.look_at = state.commits + self._soon()
 
     def _soon(self) -> int:
-        return max((self._config.merge_every or 0) // 4, 1)
+        return max((self._config.merge_every or 0) // 10, 1)
 
     def _expiry(self, found: Mapping[str, Any]) -> ExpiryPlan:
         keep = self._config.keep_snapshots
@@ -195,25 +227,11 @@ class Caretaker:
     def _expiry_due(self, plan: ExpiryPlan) -> bool:
         return len(plan.expire) >= max(_EXPIRE_AT_LEAST, plan.kept // _EXPIRE_SHARE)
 
-    def _trim_metadata(self, table: LakeTable, found: Mapping[str, Any]) -> None:
+    def _trim_due(self, found: Mapping[str, Any]) -> bool:
         """Without a word about old metadata documents in its properties, a table would keep all of them."""
-        properties, listed = found.get("properties", {}), found.get("metadata-log", ())
-        if self._config.keep_snapshots is None or _DELETE_METADATA in properties:
-            return
-        if len(listed) >= _METADATA_VERSIONS:
-            wanted = {_KEEP_METADATA: str(_METADATA_VERSIONS), **properties, _DELETE_METADATA: "true"}
-            set_properties(table, {key: wanted[key] for key in (_KEEP_METADATA, _DELETE_METADATA)})
-
-    def _settle(self, state: _State, done: Done) -> None:
-        if done.failures:
-            wait = min(_FIRST_WAIT * 2**state.failures, _LONGEST_WAIT)
-            state.failures += 1
-            state.look_at = state.commits + wait
-            state.merged_at = None
-            _logger.warning("maintenance, again in %d commits: %s", wait, done)
-        else:
-            state.failures = 0
-            _logger.info("maintenance: %s", done)
+        if self._config.keep_snapshots is None or _DELETE_METADATA in found.get("properties", {}):
+            return False
+        return len(found.get("metadata-log", ())) >= _METADATA_VERSIONS
 
     def _tell_pins(self, table: LakeTable, state: _State, plan: ExpiryPlan) -> None:
         for name, count in plan.pins.items():
@@ -244,9 +262,8 @@ class _Run:
             self._failed(f"{found.failed} files stay as they are: Spark's log says why")
 
     def merge_manifests(self) -> None:
-        self.done = replace(
-            self.done, manifests=self._tried(lambda: merge_manifests(self._spark, self._table)) or 0
-        )
+        found = self._tried(lambda: merge_manifests(self._spark, self._table))
+        self.done = replace(self.done, manifests=found or 0)
 
     def expire(self, choose: Callable[[Mapping[str, Any]], ExpiryPlan]) -> None:
         def work() -> ExpiryPlan:
@@ -259,6 +276,16 @@ class _Run:
         plan = self._tried(work)
         if plan is not None:
             self.done = replace(self.done, expired=len(plan.expire), kept=plan.kept, pins=plan.pins)
+
+    def trim(self, found: Mapping[str, Any]) -> None:
+        keep = found.get("properties", {}).get(_KEEP_METADATA, str(_METADATA_VERSIONS))
+
+        def work() -> bool:
+            set_properties(self._table, {_KEEP_METADATA: keep, _DELETE_METADATA: "true"})
+            return True
+
+        if self._tried(work):
+            self.done = replace(self.done, trimmed=True)
 
     def _tried(self, work: Callable[[], T]) -> T | None:
         try:
