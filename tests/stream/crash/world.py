@@ -49,9 +49,8 @@ class Line:
     @property
     def tables(self) -> list[str]:
         """Those that have rows."""
-        wanted = (
-            [f"{self.table}_{part}" for part in range(self.feed.partitions)] if self.routed else [self.table]
-        )
+        parts = range(self.feed.partitions)
+        wanted = [f"{self.table}_{part}" for part in parts] if self.routed else [self.table]
         return [name for name in wanted if self.shelf.exists(name)]
 
     def config(self) -> dict[str, Any]:

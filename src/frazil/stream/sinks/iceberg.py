@@ -174,7 +174,7 @@ class IcebergSink:
             watermark=result.watermark(self.writer.stamp.watermark),
         )
         files = [file for several in result.files.values() for file in several]
-        self._touched |= {name for name, several in (result.files | taken).items() if several}
+        self._touched |= {name for name, several in {**result.files, **taken}.items() if several}
         return Landed(stamp, self.writer.snapshot_id, written, len(files), sum(file.size for file in files))
 
     def discard(self, turn: Turn) -> None:
