@@ -6,11 +6,13 @@ What a registry gave for an id is kept for as long as the process lives: ids are
 from __future__ import annotations
 
 import random
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import quote
 
@@ -84,7 +86,8 @@ class RegistryClient:
         #: Without a name and a password that may stand in it, so that it can be shown.
         self.url = str(url.copy_with(username=None, password=None, query=None, fragment=None))
         self._auth = _auth(registry, url)
-        self._outside = not is_loopback(url.host)
+        # The proxy of the environment is for what is beyond this machine and its network.
+        self._outside = url.scheme == "https" and not is_loopback(url.host)
         self._known = _known.setdefault(registry, _Known())
 
     def schema(self, schema_id: int) -> RegisteredSchema:
@@ -160,8 +163,8 @@ class RegistryClient:
                 time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries
                 pause *= 2
             try:
-                with httpx.Client(auth=self._auth, timeout=_TIMEOUT, trust_env=self._outside) as client:
-                    answer = client.get(f"{self.url}{path}", headers={"Accept": _ACCEPT})
+                with self._http() as client:
+                    answer = client.get(f"{self.url}{path}")
             except httpx.TransportError as error:
                 problem = type(error).__name__
                 continue
@@ -171,6 +174,15 @@ class RegistryClient:
         raise Unavailable(
             f"the schema registry at {self.url} did not answer in {_ATTEMPTS} attempts (last: {problem}); "
             "check that it runs and can be reached from where the tasks run"
+        )
+
+    def _http(self) -> httpx.Client:
+        return httpx.Client(
+            auth=self._auth,
+            headers={"Accept": _ACCEPT},
+            timeout=_TIMEOUT,
+            verify=_tls(),
+            trust_env=self._outside,
         )
 
     def _document(self, answer: httpx.Response) -> Any:
@@ -193,6 +205,12 @@ class RegistryClient:
 
 
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Reading the list of authorities takes long; one copy does for all."""
+    return httpx.create_ssl_context()
 
 
 def _auth(registry: Registry, url: httpx.URL) -> httpx.BasicAuth | None:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import fastavro
+import hatch_build
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -77,6 +78,12 @@ def test_fastavro_reads_the_same(rng: Random) -> None:
     assert found.bad == ()
     kind = StructType(columns.fields)
     assert found.rows.to_pylist() == [generate.as_arrow_has_it(one, kind) for one in wanted]
+
+
+def test_no_warnings(tmp_path: Path) -> None:
+    strict = [*hatch_build.FLAGS, "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wpointer-arith", "-Wundef"]
+    source = Path(hatch_build.__file__).parent / hatch_build.PACKAGE / "native" / "avro.c"
+    assert hatch_build.compile_module(tmp_path / "_avro.abi3.so", [source], strict) is None
 
 
 def test_cuts() -> None:

@@ -143,6 +143,26 @@ def test_the_nearest_optional_column_is_left_out() -> None:
     )
 
 
+def test_leaving_out_hides_nothing() -> None:
+    """A value left out takes nothing with it: not what is broken behind it, nor the depth that was left."""
+    inner = record(("a", "long"), name="In")
+    outer = record(("in", inner), ("flag", "boolean"), name="Out")
+    optional = parse_type("struct<in: struct<a: int>, flag: boolean>")
+    required = StructType((Field("in", StructType((Field("a", "int", True),))), Field("flag", "boolean")))
+    contract = Contract(types="discard_value")
+    for kind in (optional, required):
+        columns = Schema((Field("out", kind),))
+        found = agree(
+            columns, record(("out", outer)), contract, [varint(2**40) + b"\x01", varint(2**40) + b"\x02"]
+        )
+        assert len(found.rows) == 1
+        assert [bad.fault for bad in found.bad] == [Fault.BROKEN]
+    many = record(("l", {"type": "array", "items": inner}))
+    lists = Schema((Field("l", ListType(StructType((Field("a", "int", True),)))),))
+    found = agree(lists, many, contract, [varint(100) + varint(2**40) * 100 + b"\0"])
+    assert found.rows.to_pylist() == [{"l": [None] * 100}]
+
+
 def test_two_schemas_with_the_same_new_field() -> None:
     """The wider one of both counts."""
     writer = [record(("x", "int"), ("n", "int"), name="A"), record(("x", "int"), ("n", "long"), name="B")]

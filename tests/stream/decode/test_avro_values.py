@@ -150,6 +150,8 @@ def test_timestamps(zoned: bool, unit: str) -> None:
         (_DECIMAL, "decimal(38, 38)", varint(1) + b"\x64", "100e-2"),
         (_DECIMAL, "decimal(38, 2)", varint(17) + b"\x01" + b"\0" * 16, "e-2"),
         (_DECIMAL, "decimal(38, 2)", varint(17) + b"\xff\x7f" + b"\0" * 15, "e-2"),
+        (_DECIMAL, "decimal(38, 2)", varint(17) + b"\0" + b"\xff" * 16, "e-2"),
+        (_DECIMAL, "decimal(38, 2)", varint(17) + b"\xff" + b"\0" * 15 + b"\1", "e-2"),
         (_DECIMAL, "decimal(10, 2)", varint(0), "no bytes"),
         ("string", "long", varint(1) + b"1", "string does not fit long"),
         ("int", "date", varint(1), "int does not fit date"),
@@ -180,6 +182,8 @@ def test_what_does_not_fit(writer: Any, column: str, data: bytes, reason: str) -
     [
         ("int", "int", varint(2**31)),
         ("int", "long", varint(2**31)),
+        ("int", "float", varint(2**31)),
+        ("int", "double", varint(-(2**31) - 1)),
         (logical("int", "date"), "date", varint(2**31)),
         ("long", "long", b"\xff" * 9 + b"\x02"),
         ("long", "long", b"\xff" * 10 + b"\x01"),
@@ -255,6 +259,10 @@ def test_a_record_inside_itself() -> None:
     found = agree(columns, node, Contract(), [chain(0), chain(1), chain(63), chain(64), chain(10_000)])
     assert found.rows.to_pylist()[:2] == [{"v": 0, "next": None}, {"v": 0, "next": {"v": 1}}]
     assert [(bad.index, bad.fault) for bad in found.bad] == [(3, Fault.BROKEN), (4, Fault.BROKEN)]
+    tree = record(("v", "int"), ("below", {"type": "array", "items": "Tree"}), name="Tree")
+    deep = [(varint(1) + varint(1)) * n + varint(1) + varint(0) + b"\0" * n for n in (31, 32)]
+    found = agree(Schema((Field("v", "int"),)), tree, Contract(), deep)
+    assert ([bad.index for bad in found.bad], len(found.rows)) == ([1], 1)
     forever = record(("me", "Forever"), name="Forever")
     (bad,) = agree(Schema((Field("v", "int"),)), forever, Contract(), [b""]).bad
     assert bad.fault == Fault.BROKEN
