@@ -91,6 +91,30 @@ def test_disagreement_is_said(native: Any, monkeypatch: pytest.MonkeyPatch) -> N
         reader.read(pa.array([b"x"], pa.binary()))
 
 
+def test_nothing_new_is_no_matter_for_python(native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields that say nothing, and values that are left out, do not slow a batch down."""
+    from frazil.stream.decode.native import NativeReader
+    from frazil.stream.decode.reference import ReferenceReader
+
+    contract = Contract(columns="evolve", types="discard_value")
+    reader = NativeReader(Schema((Field("x", "int"),)), JsonFormat(), contract)
+    judged: list[int] = []
+
+    def judge(self: ReferenceReader, row: int, *_: Any) -> tuple[None, bool]:
+        judged.append(row)
+        return None, True
+
+    monkeypatch.setattr(ReferenceReader, "judge", judge)
+    nothing = b'{"n":null,"y":{"z":[]},"l":[null,{}],"x":"text"}'
+    assert reader.read(pa.array([nothing, b'{"x":1}'], pa.binary())).rows.to_pylist() == [
+        {"x": None},
+        {"x": 1},
+    ]
+    assert judged == []
+    reader.read(pa.array([nothing, b'{"y":{"z":[0]}}', b"{}", nothing], pa.binary()))
+    assert judged == [1]
+
+
 @pytest.mark.parametrize(
     "change", [{"offset": -1}, {"length": 4}, {"offsets": b"\0" * 8}, {"data": b"{"}, {"validity": b""}]
 )
