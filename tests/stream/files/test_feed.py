@@ -179,7 +179,22 @@ def test_a_ledger_that_is_ahead_of_the_stamp_counts_up_to_it(folder: Path, pipel
     assert pipeline.round() == ["c.json"]
     put(folder, "b.json", "1\n")
     assert pipeline.round() == ["b.json"]
+    # Files of a table come in no order.
+    pipeline.ledger.reverse()
     pipeline.restart()
+    assert pipeline.round() == []
+
+
+def test_what_another_writer_took_counts(folder: Path, pipeline: Pipeline) -> None:
+    """It went back to the beginning and took another file: as many as this feed remembers."""
+    beginning = pipeline.stamp
+    put(folder, "a.json", "1\n")
+    pipeline.round()
+    first, pipeline.feed = pipeline.feed, pipeline.new_feed()
+    pipeline.stamp = replace_stamp(beginning, epoch=2)
+    (folder / "a.json").rename(folder / "b.json")
+    assert pipeline.round() == ["b.json"]
+    pipeline.feed, pipeline.stamp = first, replace_stamp(pipeline.stamp, epoch=3)
     assert pipeline.round() == []
 
 

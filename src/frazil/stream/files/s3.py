@@ -77,7 +77,7 @@ class Bucket:
             raise InvalidConfig(f"'{location}' names no bucket: write s3://bucket/prefix")
         self._prefix = prefix.strip("/")
         self._secrets = tuple(settings[name] for name in _KEYS if settings.get(name))
-        self._store = _opened(self._bucket, settings)
+        self._store = open_bucket(self._bucket, settings)
 
     def list(self) -> Iterator[FoundFile]:
         begin = len(self._prefix) + 1 if self._prefix else 0
@@ -172,8 +172,11 @@ def _micros(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
-def _opened(bucket: str, settings: Mapping[str, str]) -> S3Store:
-    """obstore reads AWS_* variables wherever it is not told, and those of a task are not the source's."""
+def open_bucket(bucket: str, settings: Mapping[str, str]) -> S3Store:
+    """A bucket by Iceberg's names of settings; nothing is contacted yet.
+
+    obstore reads AWS_* variables wherever it is not told, and those of a task are not meant.
+    """
     region = settings.get("s3.region", "us-east-1")
     config: S3Config = {"region": region, "skip_signature": settings.get("s3.anonymous") == "true"}
     client: ClientConfig = {"timeout": "60s", "connect_timeout": "10s"}
