@@ -7,12 +7,19 @@ import sys
 import pytest
 
 from frazil.devstack.reference import ReferenceCatalog
-from frazil.lake.session import spark_settings
+from frazil.lake.session import is_secret, python_of_workers, spark_settings
 
 PROGRAM = """
-import sys
+import os, pathlib, sys
 from frazil.lake.session import spark_session, spark_settings
-spark = spark_session(spark_settings(sys.argv[1], sys.argv[2]))
+hidden = "=".join(("melt", "wa:ter # \\\\ ü!"))  # not as this program's own arguments have it
+secret = {"spark.frazil.secret": hidden, "spark.frazil.open": "floe"}
+spark = spark_session(secret | spark_settings(sys.argv[1], sys.argv[2]))
+assert spark.conf.get("spark.frazil.secret") == hidden, spark.conf.get("spark.frazil.secret")
+commands = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
+assert any(b"spark.frazil.open=floe" in words for words in commands)
+assert not any(hidden.encode() in words for words in commands)
+assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 spark.sql("CREATE NAMESPACE frazil.ice")
 spark.sql("CREATE TABLE frazil.ice.floes (id INT) USING iceberg")
 spark.sql("INSERT INTO frazil.ice.floes VALUES (1), (2)")
@@ -27,6 +34,27 @@ def test_settings() -> None:
     assert settings["spark.sql.catalog.cold.warehouse"] == "lake"
     assert settings["spark.sql.catalog.cold.token"] == "t"
     assert "spark.sql.catalog.frazil.warehouse" not in spark_settings("http://127.0.0.1:1/catalog")
+
+
+def test_the_python_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of the driver's machine says nothing on a cluster."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert python_of_workers("local[2]", {}) == sys.executable
+    assert python_of_workers("spark://head:7077", {}) == version
+    # As a session on this machine leaves it.
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert python_of_workers("yarn", {}) == version
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python")
+    assert python_of_workers("yarn", {}) == "/opt/python/bin/python"
+    assert python_of_workers("yarn", {"spark.pyspark.python": "env/bin/python"}) == "env/bin/python"
+    assert python_of_workers("local", {}) == sys.executable
+
+
+def test_settings_that_are_secrets() -> None:
+    secrets = ["authenticate.secret", "sql.catalog.lake.token", "hadoop.fs.s3a.access.key", "ssl.keyPassword"]
+    assert all(is_secret(f"spark.{name}") for name in secrets)
+    assert not any(is_secret(f"spark.{name}") for name in ("authenticate", "executor.memory", "archives"))
 
 
 @pytest.mark.jvm

@@ -70,7 +70,7 @@ def spark_session(
     builder = SparkSession.builder.appName(app)
     if _SUBMITTED not in os.environ:
         wanted = _here(master, memory, s3a) | wanted
-        os.environ["PYSPARK_PYTHON"] = _python(master, wanted)
+        os.environ["PYSPARK_PYTHON"] = python_of_workers(master, wanted)
         builder = builder.master(master)
     private = {} if _java_runs() else {key: value for key, value in wanted.items() if is_secret(key)}
     for key, value in wanted.items():
@@ -120,7 +120,7 @@ def _here(master: str, memory: str, s3a: bool) -> dict[str, str]:
     return found
 
 
-def _python(master: str, settings: Mapping[str, str]) -> str:
+def python_of_workers(master: str, settings: Mapping[str, str]) -> str:
     """The program of Python's workers: on a cluster a path of this machine says nothing."""
     if master.startswith("local"):
         return sys.executable
