@@ -47,7 +47,7 @@ def _asked(format_: Format, registry: Registry, subject: str) -> Schema:
     if isinstance(format_, AvroFormat):
         from frazil.stream.decode.avro_schema import iceberg_schema
 
-        return iceberg_schema(found.text)
+        return iceberg_schema(found.text, found.references)
     from frazil.stream.decode.protobuf_schema import registered_schema
 
     return registered_schema(found)

@@ -5,6 +5,7 @@ Each pipeline has a session of its own, so that the view `source` is its own as 
 
 from __future__ import annotations
 
+import functools
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -101,8 +102,8 @@ def source_frame(
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             for index in number.column(0).to_pylist():
-                outlet = open_outlet(index, keys, writing)
-                yield from _read(tasks[index], reading.value, outlet, reports)
+                letters = functools.partial(open_outlet, index, keys, writing)
+                yield from _read(tasks[index], reading.value, letters, reports)
 
     # The schema is the driver's: a worker must not be asked for the broadcast to know it.
     ddl = reading.value.columns.to_spark_ddl()
@@ -168,24 +169,33 @@ def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
 
 def written(frame: DataFrame, keys: Broadcast[Keys], writing: Writing) -> tuple[TaskReport, ...]:
     """Write the rows of a frame as data files."""
+    if writing.single:
+        frame = frame.coalesce(1)
     write = _writer_of(keys, writing)
     rows = frame.mapInArrow(write, "report binary").collect()
     return tuple(pickle.loads(row.report) for row in rows)  # noqa: S301 - written by our own tasks
 
 
 def _read(
-    slices: tuple[Slice, ...], reading: Reading, outlet: Outlet, reports: Accumulator[Reports]
+    slices: tuple[Slice, ...],
+    reading: Reading,
+    letters: Callable[[], Outlet],
+    reports: Accumulator[Reports],
 ) -> Iterator[pa.RecordBatch]:
+    """`letters` opens what bad records are written to, if there are any."""
     counter = SliceCounter(slices, reading.event_time)
+    outlet: Outlet | None = None
     try:
         for rows in decoded(reading, slices):
             counter.add(rows, len(rows.bad))
             if rows.bad:
+                outlet = outlet or letters()
                 outlet.set_aside(rows.raw, rows.bad, DECODE)
             yield to_spark(rows.batch, reading.columns)
-        files = outlet.close()
+        files = {} if outlet is None else outlet.close()
     except (FrazilError, Lacking) as error:
-        outlet.abort()
+        if outlet is not None:
+            outlet.abort()
         raise TaskFailed(error) from None
     reports.add({slices: TaskReport(counter.reports(), files)})
 

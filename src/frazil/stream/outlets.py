@@ -59,6 +59,10 @@ class Outlet(Protocol):
 class Writing(Protocol):
     """A description of where a round's rows go: made by the sink, opened in each task."""
 
+    @property
+    def single(self) -> bool:
+        """Whether one task must write all of the round."""
+
     def open(self, number: int, attempt: int, keys: Keys) -> Outlet: ...
 
 
@@ -83,6 +87,7 @@ class TableWriting:
     dead_letters: str | None = None
     #: Rows for a table that is not there: it is made, the pipeline stops, or they become dead letters.
     unknown_tables: str = "evolve"
+    single: bool = False
     #: Tables that cannot be written, with the reason: their rows become dead letters.
     refused: Mapping[str, str] = field(default_factory=dict)
 

@@ -30,6 +30,7 @@ from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
 from frazil.stream.needs import Lacking
 from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.dataset import DatasetSink
 from frazil.stream.sinks.iceberg import IcebergSink
 from frazil.stream.sinks.sink import Sink, Turn
 from frazil.stream.source import Feed, Goal
@@ -136,13 +137,17 @@ class PipelineLoop:
         rows = rows_schema(self._spark, config)
         if self._once and self._goal is None:
             self._goal = feed.goal()
-        sink = IcebergSink(config, self._spark, lake, rows, ledger_of(config))
+        sink: DatasetSink | IcebergSink
+        if config.dataset is not None:
+            sink = DatasetSink(config, self._spark, lake.client, rows)
+        else:
+            sink = IcebergSink(config, self._spark, lake, rows, ledger_of(config))
         jobs = Jobs(self._spark, config)
         before = sink.before()
         if before is not None:
             feed.plan(before, config.limits, jobs.parallelism)
         sink.claim(feed.first, self._patience)
-        table = show(config.table.namespace, config.table.name)
+        table = show(*config.home)
         self._observer.notify(Claimed(self.name, table, sink.stamp.epoch, sink.created, before is None))
         return _Work(feed, sink, jobs)
 

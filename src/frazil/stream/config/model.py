@@ -270,6 +270,8 @@ class PipelineConfig:
     @property
     def home(self) -> tuple[tuple[str, ...], str]:
         """The table whose stamp says how far the pipeline is; where it has many, that of dead letters."""
+        if self.dataset is not None:
+            return self.dataset.namespace, self.dataset.name
         if self.table.routed and self.dead_letters is not None:
             return self.dead_letters.namespace, self.dead_letters.name
         return self.table.namespace, self.table.name

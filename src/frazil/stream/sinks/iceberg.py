@@ -153,7 +153,7 @@ class IcebergSink:
             self._table,
             None if self._dead is None or self._replays else str(self._dead),
             self._config.contract.tables,
-            refused,
+            refused=refused,
         )
         return Turn(ticket.round, ticket.token, writing, self._keys.broadcast(), ticket)
 
