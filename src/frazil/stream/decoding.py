@@ -54,7 +54,8 @@ class Rows:
 
 def decoded(reading: Reading, slices: Sequence[Slice]) -> Iterator[Rows]:
     """The records of the slices. BadRecord: one that stops the pipeline; Lacking: the table must change."""
-    decoder = decoder_of(reading.format, reading.schema, reading.contract)
+    reserved = tuple(column.name for column in reading.metadata.fields())
+    decoder = decoder_of(reading.format, reading.schema, reading.contract, reserved)
     changes: list[SchemaChange] = []
     for raw in reading.reader.read(slices):
         reach("task.fetched")

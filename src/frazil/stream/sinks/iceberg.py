@@ -30,6 +30,7 @@ from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.maintenance import Caretaker
 from frazil.stream.config.model import PipelineConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.decode.drift import settled
 from frazil.stream.fit import problems
 from frazil.stream.jobs import JobResult
 from frazil.stream.needs import Needs
@@ -181,7 +182,9 @@ class IcebergSink:
         self.writer.discard(turn.ticket)
 
     def adapt(self, needs: Needs) -> None:
-        changes = needs.changes()
+        reserved = [field.name for field in self._config.metadata.fields()]
+        # Tasks may want different things of one column.
+        changes = settled(self.home.schema, needs.changes(), reserved)
         if changes:
             self.home.evolve(changes)
             _logger.info(
