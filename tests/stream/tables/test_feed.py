@@ -174,6 +174,19 @@ def test_a_bounded_run_ends(source: Source, follow: Follow) -> None:
     assert goal(follower.stamp, plan)
 
 
+def test_a_bounded_run_reads_the_beginning_to_its_end(source: Source, follow: Follow) -> None:
+    """Also where the table grew between the question and the claim."""
+    source.append(1)
+    follower = follow(limits=Limits(records_per_round=1))
+    goal = follower.feed.goal()
+    source.append(2)
+    for more in (True, False):
+        plan = follower.plan()
+        follower.round()
+        assert follower.stamp is not None
+        assert goal(follower.stamp, plan) != more
+
+
 @pytest.mark.parametrize("way", ["overwrite", "delete"])
 def test_what_takes_rows_away_stops_it(source: Source, follow: Follow, way: str) -> None:
     follower = follow().claim()
