@@ -172,7 +172,7 @@ def test_a_close_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_large_batch_is_cut_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frazil.lake.writer.GROUP_BYTES", 1000)
-    monkeypatch.setattr("frazil.lake.parquet_file.GROUP_BYTES", 1000)
+    monkeypatch.setattr("frazil.lake.row_file.GROUP_BYTES", 1000)
     writer = opened(tmp_path)
     writer.write(orders(*range(1000)))
     (file,) = writer.close()

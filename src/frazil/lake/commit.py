@@ -135,7 +135,7 @@ def content_json(file: DataFile) -> dict[str, Any]:
         "spec-id": file.spec_id,
         "content": "data",
         "file-path": file.path,
-        "file-format": "parquet",
+        "file-format": file.format,
         "partition": {str(key): value for key, value in file.partition.items() if value is not None},
         "file-size-in-bytes": file.size,
         "record-count": file.records,

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Schema
 
 MEGABYTE = 1024 * 1024
+_SYNONYMS = {"deflate": "gzip", "zlib": "gzip", "uncompressed": "none"}
+_CODECS = {
+    "parquet": {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "none": "none"},
+    "orc": {"zstd": "zstd", "snappy": "snappy", "gzip": "zlib", "lz4": "lz4", "none": "uncompressed"},
+    "avro": {"zstd": "zstandard", "snappy": "snappy", "gzip": "deflate", "none": "null"},
+}
 
 
 @dataclass(frozen=True)
@@ -16,10 +23,33 @@ class FileOptions:
     """How data files are made."""
 
     size: int = 128 * MEGABYTE
+    #: `zstd`, `snappy`, `gzip` (`deflate` and `zlib` are the same), `none`; not for Avro: `lz4`.
     compression: str = "zstd"
+    #: Not for ORC.
     compression_level: int | None = None
     #: `parquet`, `orc` or `avro`.
     format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        if self.format not in _CODECS:
+            raise InvalidConfig(f"'{self.format}' is no format of data files; legal: {', '.join(_CODECS)}")
+        codecs = _CODECS[self.format]
+        if self._compression not in codecs:
+            legal = ", ".join(codecs)
+            raise InvalidConfig(
+                f"{self.format} files have no compression '{self.compression}'; legal: {legal}"
+            )
+        if self.compression_level is not None and self.format == "orc":
+            raise InvalidConfig("ORC files have no compression level: leave it out")
+
+    @property
+    def codec(self) -> str:
+        """What the format's library calls the compression."""
+        return _CODECS[self.format][self._compression]
+
+    @property
+    def _compression(self) -> str:
+        return _SYNONYMS.get(self.compression, self.compression)
 
 
 @dataclass(frozen=True)
@@ -57,3 +87,4 @@ class DataFile:
     partition: dict[int, Any]
     metrics: Metrics
     split_offsets: tuple[int, ...] = ()
+    format: str = "parquet"

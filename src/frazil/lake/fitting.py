@@ -27,7 +27,7 @@ class Fitter:
             columns = [self._column(batch, number) for number in range(len(self._fields))]
             if columns:
                 batch = pa.RecordBatch.from_arrays(columns, schema=self._plain)
-            batch = _relabelled(batch, self.schema)
+            batch = relabelled(batch, self.schema)
         for field, column in zip(self._fields, batch.columns, strict=True):
             _check(field.name, field.type, field.required, column)
         return batch
@@ -55,7 +55,7 @@ class Fitter:
             ) from None
 
 
-def _relabelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def relabelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The same memory under a schema of the same layout: ids, names of elements and `uuid` at any depth."""
     return pa.record_batch(_Relabelled(batch, schema))
 

@@ -1,4 +1,4 @@
-"""What Iceberg wants to know about a Parquet file, from the footer that its writer has in memory."""
+"""What Iceberg wants to know about a data file, here from the footer that Parquet's writer has in memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.core.schema import ListType, MapType, Schema, StructType, Type
@@ -64,7 +66,7 @@ def leaves(schema: Schema) -> tuple[Leaf, ...]:
     return tuple(leaf if leaf.id in first else replace(leaf, measured=False) for leaf in found)
 
 
-def file_metrics(
+def footer_metrics(
     footer: pq.FileMetaData, columns: Sequence[Leaf], nans: Sequence[Mapping[int, int]]
 ) -> tuple[Metrics, tuple[int, ...]]:
     """Metrics and split offsets. `nans` counts, for each row group, the NaN values by field id."""
@@ -97,15 +99,25 @@ def _add_column(metrics: Metrics, leaf: Leaf, chunks: Sequence[Any], nans: Seque
             # Values too long for the footer: a bound from the other row groups alone would hide rows.
             return
     if lows:
-        _add_bounds(metrics, leaf, lows, highs)
+        add_bounds(metrics, leaf, lows, highs)
 
 
-def _add_bounds(metrics: Metrics, leaf: Leaf, lows: Iterable[Any], highs: Iterable[Any]) -> None:
+def add_bounds(metrics: Metrics, leaf: Leaf, lows: Iterable[Any], highs: Iterable[Any]) -> None:
     decode = int_of if leaf.kind.startswith("decimal") else _same
     metrics.lower_bounds[leaf.id] = lower_bound(leaf.kind, min(map(decode, lows)))
     upper = upper_bound(leaf.kind, max(map(decode, highs)))
     if upper is not None:
         metrics.upper_bounds[leaf.id] = upper
+
+
+def column_of(rows: pa.Table, leaf: Leaf) -> pa.ChunkedArray:
+    """The values of a column that is not inside a list or map; null where the struct around it is."""
+    column = rows.column(leaf.path[0])
+    return column if len(leaf.path) == 1 else pc.struct_field(column, list(leaf.path[1:]))
+
+
+def count_nans(rows: pa.Table, leaf: Leaf) -> int:
+    return pc.sum(pc.is_nan(column_of(rows, leaf))).as_py() or 0
 
 
 def lower_bound(kind: str, value: Any) -> bytes:

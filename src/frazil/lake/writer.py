@@ -10,8 +10,9 @@ import pyarrow as pa
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.fitting import Fitter
 from frazil.lake.metrics import leaves
-from frazil.lake.parquet_file import GROUP_BYTES, ParquetFile
+from frazil.lake.parquet_file import ParquetFile
 from frazil.lake.partitions import Partition, Partitioner
+from frazil.lake.row_file import GROUP_BYTES, RowFile
 from frazil.lake.storage import FileStorage
 
 #: Rows in memory, over all partitions; the fullest is written first.
@@ -37,7 +38,7 @@ class TableWriter:
         self._columns = leaves(target.schema)
         self._number = 0
         self._partitioner = Partitioner(target.spec, target.schema)
-        self._files: dict[Partition, ParquetFile] = {}
+        self._files: dict[Partition, RowFile] = {}
         #: Bytes of rows in memory, of all files.
         self._held = 0
         self._done: list[DataFile] = []
@@ -82,7 +83,7 @@ class TableWriter:
             self._flush(max(self._files, key=lambda each: self._files[each].held))
 
     def _flush(self, partition: Partition) -> None:
-        """A row group to the store, and with it the file if it is large enough."""
+        """A group of rows to the store, and with it the file if it is large enough."""
         file = self._files[partition]
         if not file.is_open:
             self._make_room()
@@ -97,10 +98,12 @@ class TableWriter:
         if len(opened) >= OPEN_FILES:
             self._end(max(opened, key=lambda each: self._files[each].written))
 
-    def _begin(self) -> ParquetFile:
-        path = f"{self._prefix}-{self._number:03d}.parquet"
+    def _begin(self) -> RowFile:
+        target = self._target
+        made = _kind(target.options.format)
+        path = f"{self._prefix}-{self._number:03d}.{made.format}"
         self._number += 1
-        return ParquetFile(self._storage, path, self._fitter.schema, self._columns, self._target.options)
+        return made(self._storage, path, target.schema, self._fitter.schema, self._columns, target.options)
 
     def _end(self, partition: Partition) -> None:
         file = self._files[partition]
@@ -109,8 +112,21 @@ class TableWriter:
         del self._files[partition]
 
 
+def _kind(format_: str) -> type[RowFile]:
+    """Libraries of the rarer ones are loaded where they are needed: each Python worker pays for that."""
+    if format_ == "orc":
+        from frazil.lake.orc_file import OrcFile
+
+        return OrcFile
+    if format_ == "avro":
+        from frazil.lake.avro_file import AvroFile
+
+        return AvroFile
+    return ParquetFile
+
+
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in slices that each fit into a row group."""
+    """The batch in slices that each fit into a group."""
     count = -(-batch.nbytes // GROUP_BYTES)
     if count <= 1:
         yield batch
