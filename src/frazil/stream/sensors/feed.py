@@ -101,7 +101,7 @@ class SensorFeed:
 
     def _identity(self) -> str:
         source = self._source
-        return f"sensors:seed={source.seed},sensors={source.sensors},rate={source.rate!r}"
+        return f"sensors:seed={source.seed},sensors={source.sensors},rate={float(source.rate)!r}"
 
     def _wanted(self, stamp: Stamp, now: datetime) -> int:
         return self._end(stamp, now) if self._source.records is None else self._source.records
