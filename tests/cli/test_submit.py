@@ -134,6 +134,20 @@ def test_secrets_do_not_reach_spark_submit(command: Command, file: Path) -> None
     assert "secrets do not go on the command line" in failed.stderr
 
 
+def test_cluster_mode_starts_spark_submit(command: Command, file: Path, tmp_path: Path) -> None:
+    options = ("--master", "yarn", "--deploy-mode", "cluster", "--once")
+    program = tmp_path / "bin" / "spark-submit"
+    nothing = command("submit", str(file), *options, environment={"SPARK_HOME": str(tmp_path)})
+    assert nothing.returncode == 1
+    assert f"there is no {program}" in nothing.stderr
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\nexit 3\n')
+    program.chmod(0o755)
+    assert command("submit", str(file), *options).returncode == 3
+    words = (tmp_path / "words").read_text().splitlines()
+    assert ["spark-submit", *words] == dry_run(command, file, *options)["command"]
+
+
 def test_the_command_can_be_pasted(command: Command, file: Path) -> None:
     shown = command("submit", str(file), "--master", "yarn", "--dry-run", "--metrics-port", "9100").stdout
     assert "spark-submit \\\n  --master yarn \\\n  --deploy-mode client \\\n" in shown

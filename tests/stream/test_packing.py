@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -54,16 +55,32 @@ def packed(cache: Path, modules: Path) -> Packed:
     return pack(modules)
 
 
-@pytest.mark.slow
-def test_a_bare_python_runs_on_them(packed: Packed, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Unpacked:
+    """As in the working folder of an executor."""
+
+    folder: Path
+    entries: dict[str, list[tarfile.TarInfo]]
+
+
+@pytest.fixture(scope="module")
+def unpacked(packed: Packed, tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
+    found = Unpacked(tmp_path_factory.mktemp("executor"), {})
     for archive, folder in ((packed.packages, "packages"), (packed.code, "code")):
         with tarfile.open(archive) as opened:
-            opened.extractall(tmp_path / folder, filter="data")
-    spark = Path(metadata.distribution("pyspark").locate_file("pyspark/python/lib"))  # type: ignore[arg-type]
+            opened.extractall(found.folder / folder, filter="data")
+            found.entries[folder] = opened.getmembers()
+    return found
+
+
+@pytest.mark.slow
+def test_a_bare_python_runs_on_them(unpacked: Unpacked) -> None:
+    spark = Path(str(metadata.distribution("pyspark").locate_file("pyspark/python/lib")))
     library = [str(path) for path in spark.glob("*.zip")]
+    folder = unpacked.folder
     answer = subprocess.run(
         [Path(sys.base_prefix, "bin", python_tag()), "-s", "-S", "-c", IMPORT_ALL],
-        cwd=tmp_path,
+        cwd=folder,
         env={"PYTHONPATH": ":".join(["code", "packages", *library]), "PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
@@ -72,23 +89,21 @@ def test_a_bare_python_runs_on_them(packed: Packed, tmp_path: Path) -> None:
     )
     assert answer.returncode == 0, answer.stderr
     found = set(answer.stdout.splitlines())
-    assert str(tmp_path / "code" / "frazil" / "stream" / "tasks.py") in found
-    foreign = [path for path in found if not path.startswith((str(tmp_path), sys.base_prefix, *library))]
+    assert str(folder / "code" / "frazil" / "stream" / "tasks.py") in found
+    foreign = [path for path in found if not path.startswith((str(folder), sys.base_prefix, *library))]
     assert not foreign
 
 
 @pytest.mark.slow
-def test_only_what_tasks_need_and_the_modules_beside(packed: Packed) -> None:
-    with tarfile.open(packed.code) as opened:
-        code = set(opened.getnames())
+def test_only_what_tasks_need_and_the_modules_beside(unpacked: Unpacked) -> None:
+    code = {entry.name for entry in unpacked.entries["code"]}
     assert {"transforms.py", "shapes/__init__.py", "shapes/round.py", "frazil/__init__.py"} <= code
     assert not {"notes.txt", "data/no_module.py"} & code
-    with tarfile.open(packed.packages) as opened:
-        entries = opened.getmembers()
-    folders = {entry.name.partition("/")[0] for entry in entries}
+    packages = unpacked.entries["packages"]
+    folders = {entry.name.partition("/")[0] for entry in packages}
     assert {"pyarrow", "confluent_kafka", "confluent_kafka.libs"} <= folders
     assert not {"pyspark", "py4j", "uvicorn", "pytest", "frazil", ".."} & folders
-    assert all(entry.isfile() and entry.mtime == entry.uid == 0 for entry in entries)
+    assert all(entry.isfile() and entry.mtime == entry.uid == 0 for entry in packages)
 
 
 @pytest.mark.slow

@@ -187,13 +187,22 @@ def _lines(command: Sequence[str]) -> list[str]:
 
 
 def _spark_submit(found: Submission) -> int:
-    """The exit code of `spark-submit`, PySpark's own unless there is another."""
+    """The exit code of `spark-submit`: of $SPARK_HOME, or else PySpark's own."""
     if found.withheld:
         raise InvalidInput(
             f"{', '.join(found.withheld)}: secrets do not go on the command line of spark-submit. Take them "
             "out of the file, and set them in the cluster's spark-defaults.conf or its secrets"
         )
-    return subprocess.run(found.command, check=False).returncode
+    import pyspark
+
+    from frazil.jvm.java import java_home
+
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    program = Path(home, "bin", found.command[0])
+    if not program.is_file():
+        raise InvalidInput(f"there is no {program}: SPARK_HOME is not the folder of a Spark")
+    environment = os.environ | {"SPARK_HOME": home, "JAVA_HOME": str(java_home())}
+    return subprocess.run([program, *found.command[1:]], check=False, env=environment).returncode
 
 
 def _drive(
