@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from datetime import datetime
@@ -14,6 +15,7 @@ from frazil.cli.pipelines import connect, each, load
 from frazil.cli.remote import plain, print_json
 
 if TYPE_CHECKING:
+    from frazil.maintenance import Health
     from frazil.stream.status import PartitionStatus, PipelineStatus
 
 #: Of a topic with many partitions those that are behind most are shown; --json has all.
@@ -58,6 +60,7 @@ def document(found: PipelineStatus) -> dict[str, Any]:
         "written": stamp.written if stamp else None,
         "watermark": _iso(found.watermark),
         "lag": found.lag,
+        "health": None if found.health is None else dataclasses.asdict(found.health),
         "partitions": [_part_document(part) for part in found.partitions or ()],
         "problems": list(found.problems),
     }
@@ -69,6 +72,8 @@ def lines(found: PipelineStatus, now: float) -> list[str]:
     facts = {"table": found.table if found.exists else f"{found.table} (not created yet)"}
     facts |= _progress(found, now)
     facts["lag"] = _lag(found)
+    if found.health is not None:
+        facts["kept"] = _health(found.health)
     shown = [f"{heading}", *(f"  {name:<11}  {plain(text)}" for name, text in facts.items())]
     shown += [click.style(f"  {'problem':<11}  {plain(problem)}", fg="red") for problem in found.problems]
     return shown
@@ -94,7 +99,7 @@ def _progress(found: PipelineStatus, now: float) -> dict[str, str]:
 def _lag(found: PipelineStatus) -> str:
     from frazil.stream.observe.texts import count
 
-    if not found.partitions and found.problems:
+    if found.partitions is None:
         return "not known"
     if found.lag is None:
         waiting = sum(part.end for part in found.partitions or ())
@@ -106,6 +111,18 @@ def _lag(found: PipelineStatus) -> str:
     if len(behind) > _PARTITIONS:
         parts.append(f"and {len(behind) - _PARTITIONS} more")
     return f"{count(found.lag)} ({', '.join(parts)})"
+
+
+def _health(found: Health) -> str:
+    from frazil.stream.observe.texts import count, size
+
+    parts = [
+        f"{count(found.files)} files" if found.files is not None else "files not known",
+        f"{count(found.small_files)} small since the last merge",
+        f"{count(found.snapshots)} snapshots",
+        f"{size(found.metadata_bytes)} metadata",
+    ]
+    return ", ".join(parts)
 
 
 def _part_document(part: PartitionStatus) -> dict[str, Any]:

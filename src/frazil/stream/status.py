@@ -12,6 +12,7 @@ from frazil.core.errors import FrazilError, NotFound
 from frazil.core.names import show
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
+from frazil.maintenance import Health, table_health
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.rounds import plan
@@ -44,6 +45,8 @@ class PipelineStatus:
     committed_at: datetime | None = None
     #: None: Kafka could not be asked, or is not the source.
     partitions: tuple[PartitionStatus, ...] | None = None
+    #: How the table is kept; None: there is none.
+    health: Health | None = None
     #: Why it would not go on, in words; empty if it would.
     problems: tuple[str, ...] = ()
 
@@ -86,7 +89,7 @@ def _in_table(config: PipelineConfig, client: Client) -> PipelineStatus:
         metadata = client.tables.load(*config.home).metadata
     except NotFound:
         return found
-    found = replace(found, exists=True)
+    found = replace(found, exists=True, health=table_health(metadata, config.table.files.size))
     try:
         stamp = find_stamp(MetadataHistory(metadata), config.name)
     except FrazilError as error:

@@ -46,6 +46,8 @@ class Row:
     round: int | None = None
     read: int = 0
     written: int = 0
+    #: Records that became dead letters.
+    bad: int = 0
     bytes: int = 0
     files: int = 0
     commits: int = 0
@@ -143,6 +145,7 @@ class Board:
             round=event.round,
             read=row.read + event.read,
             written=row.written + event.written,
+            bad=row.bad + event.bad,
             bytes=row.bytes + event.bytes,
             files=row.files + event.files,
             commits=row.commits + 1,

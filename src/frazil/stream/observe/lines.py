@@ -78,12 +78,14 @@ def event_text(event: Event) -> str | None:
         case RoundStarted():
             return None
         case RoundCommitted():
+            bad = f", {counted(event.bad, 'dead letter')}," if event.bad else ""
+            snapshot = "" if event.snapshot_id is None else f", snapshot {event.snapshot_id}"
             return (
                 f"committed round {event.round}: {counted(event.written, 'row')} of "
-                f"{counted(event.read, 'record')} in {counted(event.files, 'file')} ({size(event.bytes)}), "
+                f"{counted(event.read, 'record')}{bad} in {counted(event.files, 'file')} ({size(event.bytes)}), "
                 f"{seconds(event.seconds)} (job {seconds(event.job_seconds)}, "
                 f"commit {seconds(event.commit_seconds)}), lag {count(event.lag)}, "
-                f"total {counted(event.total_written, 'row')}, snapshot {event.snapshot_id}"
+                f"total {counted(event.total_written, 'row')}{snapshot}"
             )
         case CaughtUp():
             return "caught up"

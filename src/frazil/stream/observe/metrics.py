@@ -31,6 +31,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._read = self._counter("records_read", "Records taken from the log by committed rounds.")
         self._written = self._counter("rows_written", "Rows in committed files.")
+        self._bad = self._counter("dead_letters", "Records that became dead letters in committed rounds.")
         self._bytes = self._counter("bytes_written", "Bytes of committed files.")
         self._files = self._counter("files_written", "Committed files.")
         self._commits = self._counter("commits", "Rounds that were committed.")
@@ -80,7 +81,7 @@ class Metrics:
 
     def _begin(self, name: str) -> None:
         """A series that is there from the start: a rate over it misses nothing."""
-        for counter in (self._read, self._written, self._bytes, self._files, self._commits):
+        for counter in (self._read, self._written, self._bad, self._bytes, self._files, self._commits):
             counter.labels(name)
         for counter in (self._retries, self._failures):
             counter.labels(name)
@@ -90,6 +91,7 @@ class Metrics:
         name = event.pipeline
         self._read.labels(name).inc(event.read)
         self._written.labels(name).inc(event.written)
+        self._bad.labels(name).inc(event.bad)
         self._bytes.labels(name).inc(event.bytes)
         self._files.labels(name).inc(event.files)
         self._commits.labels(name).inc()

@@ -27,7 +27,7 @@ _STYLES = {
     Phase.FAILED: "bold red",
 }
 #: By column, the width of the terminal from which it is shown.
-_COLUMNS = {"rows": 0, "rows/s": 64, "lag": 0, "last commit": 64, "round": 96, "files": 96}
+_COLUMNS = {"rows": 0, "bad": 84, "rows/s": 64, "lag": 0, "last commit": 64, "round": 96, "files": 96}
 _REDRAWS_PER_SECOND = 4
 
 
@@ -90,6 +90,7 @@ class Terminal:
             state = f"round {row.round}"
         texts = {
             "rows": count(row.written),
+            "bad": count(row.bad),
             "rows/s": count(self._board.rows_per_second(row.pipeline)),
             "lag": count(row.lag),
             "last commit": ago(row.committed_at, self._wall()),
