@@ -28,7 +28,7 @@ from tests.stream.files.support import put
 from tests.stream.trail import Silent
 
 from frazil.client import Client
-from frazil.core.errors import RoundFailed, SourceChanged
+from frazil.core.errors import BadRecord, RoundFailed, SourceChanged
 from frazil.core.schema import Field, Schema
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
@@ -36,6 +36,7 @@ from frazil.stream.config.model import (
     AvroFormat,
     CatalogConfig,
     CsvFormat,
+    DeadLetters,
     FileSource,
     Format,
     JsonFormat,
@@ -46,6 +47,7 @@ from frazil.stream.config.model import (
     Pipelines,
     SparkConfig,
     TableConfig,
+    Transform,
 )
 from frazil.stream.runner import Runner
 
@@ -151,6 +153,41 @@ def test_what_a_file_says_of_its_records(line: Line) -> None:
     path = line.folder / "a.json"
     assert [(row["path"], row["line"]) for row in rows] == [(str(path), 0), (str(path), 1)]
     assert int(rows[0]["modified"].timestamp() * 1000) == path.stat().st_mtime_ns // 1_000_000
+
+
+def test_through_spark(line: Line) -> None:
+    line.config = replace(line.config, transform=Transform(sql="SELECT id, upper(word) AS word FROM source"))
+    for number in range(20):
+        line.put(f"{number}.json", count=100)
+    line.run()
+    line.check()
+    assert len(line.ledger()) == 20
+
+
+def test_bad_records_are_set_aside(line: Line) -> None:
+    letters = f"{line.config.table.name}_letters"
+    line.config = replace(line.config, dead_letters=DeadLetters((NAMESPACE,), letters))
+    line.put("good.json")
+    put(line.folder, "bad.json", '\n{"id": "x"}\n')
+    line.run()
+    line.check()
+    (letter,) = line.shelf.load(f"{NAMESPACE}.{letters}").scan().to_arrow().to_pylist()
+    assert b'{"id": "x"}' in letter.values()
+    assert str(line.folder / "bad.json") in letter.values()
+    line.run()
+    assert len(line.ledger()) == 2
+
+
+def test_a_bad_record_stops_a_strict_pipeline(line: Line) -> None:
+    """All of the round or nothing: there is no place inside a file to go on from."""
+    line.put("good.json")
+    path = put(line.folder, "bad.json", '{"id": "x"}\n')
+    with pytest.raises(BadRecord, match=r"bad\.json"):
+        line.run()
+    assert ids(line.shelf, line.table) == Counter()
+    path.unlink()
+    line.run()
+    line.check()
 
 
 def _csv(rows: list[dict[str, Any]]) -> bytes:
