@@ -103,7 +103,7 @@ def test_sizes_are_bounded(
     assert max(found.manifests or 0 for found in day.seen) <= 250
     folder = list(os.scandir(local(f"{table.location}/metadata")))
     documents = [entry for entry in folder if entry.name.endswith(".metadata.json")]
-    assert len(documents) <= merge_every + 30
+    assert len(documents) <= 40
     expected = [*range(commits), *(-number - 1 for number in range(0, commits, RARELY))]
     assert reader.ids() == sorted(expected)
     for pipeline, written in (("orders", commits), ("rare", -(-commits // RARELY))):
