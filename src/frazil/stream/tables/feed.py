@@ -7,6 +7,7 @@ read again; what takes rows away stops the pipeline, once everything before it h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ class TableFeed:
         self._metadata: Mapping[str, Any] = {}
         #: Snapshots that the last plan left for later ones.
         self._left: set[int] = set()
+        #: A place behind a position, with nothing to read between them: what is between may expire.
+        self._passed: tuple[Position, Place] | None = None
 
     def schema(self) -> Schema:
         return without_ids(source_schema(self._load()))
@@ -139,10 +142,12 @@ class TableFeed:
     def _plan(
         self, stamp: Stamp, metadata: Mapping[str, Any], position: Position, limits: Limits, parallelism: int
     ) -> RoundPlan:
-        steps = steps_from(TableHistory(metadata), Place.of(position))
-        filling = Filling(limits.records_per_round, Place.of(position))
+        place, steps = self._steps(TableHistory(metadata), position)
+        filling = Filling(limits.records_per_round, place)
         while steps and self._take(stamp, filling, steps[0]):
             steps = steps[1:]
+        if not filling.slices:
+            self._passed = position, filling.place
         self._left = {step.snapshot.id for step in steps}
         lag = sum(step.records for step in steps)
         if steps and filling.place.current == steps[0].snapshot.id:
@@ -154,6 +159,12 @@ class TableFeed:
             filling.records,
             {self._name: (lag,)},
         )
+
+    def _steps(self, history: TableHistory, position: Position) -> tuple[Place, list[Step]]:
+        if self._passed is not None and self._passed[0] == position:
+            with suppress(Rewritten):
+                return self._passed[1], steps_from(history, self._passed[1])
+        return Place.of(position), steps_from(history, Place.of(position))
 
     def _take(self, stamp: Stamp, filling: Filling, step: Step) -> bool:
         """Whether the next snapshot can be looked at in the same round."""
