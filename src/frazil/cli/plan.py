@@ -133,9 +133,13 @@ def _table(table: TablePlan) -> dict[str, str]:
     state = "exists" if table.exists else "would be created"
     if table.creates_namespace:
         state += ", and its namespace"
-    facts = {"table": f"{table.name}: {state} (Iceberg format {table.format_version})"}
-    facts["columns"] = _columns(table)
-    facts["partitioning"] = ", ".join(table.partitioning) or "none"
+    if table.format_version is None:
+        facts = {"dataset": f"{table.name}: {state} (generic table, one file for each round)"}
+        facts["columns"] = _columns(table)
+    else:
+        facts = {"table": f"{table.name}: {state} (Iceberg format {table.format_version})"}
+        facts["columns"] = _columns(table)
+        facts["partitioning"] = ", ".join(table.partitioning) or "none"
     facts["location"] = table.location or "chosen by the catalog"
     return facts
 

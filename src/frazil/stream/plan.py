@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from frazil.stream.fit import problems as fit_problems
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.rounds import plan as plan_from
+from frazil.stream.sinks.dataset_position import dataset_position
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
@@ -47,6 +48,7 @@ class TablePlan:
     #: None where only Spark can tell: the columns are what the transform gives.
     schema: Schema | None = None
     partitioning: tuple[str, ...] = ()
+    #: None of a generic table.
     format_version: int | None = None
     #: Of a new table the catalog decides.
     location: str | None = None
@@ -90,7 +92,7 @@ class _Findings:
 def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) -> PipelinePlan:
     """Ask the catalog and Kafka. What would keep the pipeline from running is part of the answer."""
     found = _Findings()
-    table, stamp = _table(config, client, found)
+    table, stamp = (_table if config.dataset is None else _dataset)(config, client, found)
     topics: tuple[TopicPlan, ...] | None = None
     first: RoundPlan | None = None
     try:
@@ -178,10 +180,25 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
     return TablePlan(name, True, schema, there, version, loaded.location), stamp
 
 
+def _dataset(config: PipelineConfig, client: Client, found: _Findings) -> tuple[TablePlan, Stamp | None]:
+    """A generic table has no columns but those that are written to it."""
+    name = written(*config.home[0], config.home[1])
+    try:
+        position = dataset_position(config, client)
+    except NotFound:
+        return replace(_new_table(config, client, name, found), format_version=None), None
+    except FrazilError as error:
+        found.problems.append(error.message)
+        found.position_known = False
+        return TablePlan(name), None
+    columns = config.source_schema if config.transform is None else None
+    return TablePlan(name, True, columns, location=position.location), position.stamp
+
+
 def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findings) -> TablePlan:
     missing = False
     try:
-        missing = not client.namespaces.exists(config.table.namespace)
+        missing = not client.namespaces.exists(config.home[0])
     except FrazilError as error:
         found.problems.append(error.message)
     return TablePlan(

@@ -16,6 +16,7 @@ from frazil.maintenance import Health, table_health
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.rounds import plan
+from frazil.stream.sinks.dataset_position import dataset_position
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class PipelineStatus:
 
 def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
     """Ask the catalog and Kafka. What is wrong with the pipeline is part of the answer, not an error."""
-    found = _in_table(config, client)
+    found = _in_table(config, client) if config.dataset is None else _in_dataset(config, client)
     if not isinstance(config.source, KafkaSource):
         return found
     try:
@@ -95,6 +96,20 @@ def _in_table(config: PipelineConfig, client: Client) -> PipelineStatus:
     except FrazilError as error:
         return replace(found, problems=(error.message,))
     return found if stamp is None else _stamped(found, stamp, metadata)
+
+
+def _in_dataset(config: PipelineConfig, client: Client) -> PipelineStatus:
+    found = PipelineStatus(config.name, show(*config.home))
+    try:
+        position = dataset_position(config, client)
+    except NotFound:
+        return found
+    except FrazilError as error:
+        return replace(found, exists=True, problems=(error.message,))
+    found = replace(found, exists=True)
+    if position.stamp is None:
+        return found
+    return replace(found, stamp=position.stamp, committed_at=position.committed_at)
 
 
 def _stamped(found: PipelineStatus, stamp: Stamp, metadata: Mapping[str, Any]) -> PipelineStatus:

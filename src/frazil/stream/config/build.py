@@ -31,6 +31,8 @@ from frazil.stream.config.shapes import WRONG, Found
 from frazil.stream.config.values import names_problem, type_problem
 
 _EVENT_TIMES = ("timestamp", "timestamptz")
+#: Its rounds become one file each, which is made in memory.
+_OF_A_DATASET = 500_000
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,10 @@ class Builder:
 
     def _limits(self, found: Found) -> Limits:
         given = found.get("limits")
+        usual = {"records_per_round": _OF_A_DATASET} if "dataset" in found.nodes else {}
         if given is None:
-            return Limits()
-        limits = Limits(**given.values)
+            return Limits(**usual)
+        limits = Limits(**(usual | given.values))
         if limits.records_per_task > limits.records_per_round and len(given.nodes) == 2:
             self.problems.add(
                 given.place_of("records_per_task"), "limits: a task cannot have more records than a round"

@@ -69,6 +69,17 @@ class SinkBuilder:
         for key in ("partitioning", "files", "properties", "format_version", "dead_letters", "maintenance"):
             if key in found.nodes:
                 self.problems.add(found.place_of(key), f"{key}: a dataset has no such thing")
+        if "event_time" in found.nodes:
+            self.problems.add(
+                found.place_of("event_time"), "event_time: a dataset keeps no watermark; leave it out"
+            )
+        source = found.get("source")
+        if isinstance(source, Found) and "files" in source.nodes:
+            self.problems.add(
+                found.place_of("dataset"),
+                "dataset: which files were read is kept in an Iceberg table, in the commit of their rows; "
+                "write 'table' instead, or read something other than files",
+            )
         if not isinstance(given, Found):
             return DatasetConfig(*given)
         namespace, name = given.get("table", ((), ""))

@@ -73,6 +73,10 @@ class SensorSource:
     #: How many there are in all; None: no end.
     records: int | None = None
     seed: int = 0
+    #: They come in batches: a round takes as many of these as its limit allows, and never a part of one.
+    batch: int = 1
+    #: Readings are taken only while the pipeline runs; else those of the time between are caught up with.
+    live: bool = False
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,12 @@ class LogView:
 
 
 def kafka_source(config: PipelineConfig, work: str) -> KafkaSource:
-    """The pipeline's source; Unsupported if it is another one, for `work` that needs a log."""
+    """The pipeline's source; Unsupported if it is another one, for `work` that needs a log and a table."""
+    if config.dataset is not None:
+        raise Unsupported(
+            f"pipeline '{config.name}' writes a dataset, whose files are its only record: {work} is for "
+            "pipelines that write tables. To begin anew, give the pipeline another name"
+        )
     if not isinstance(config.source, KafkaSource):
         raise Unsupported(
             f"pipeline '{config.name}' does not read Kafka: {work} is for pipelines that do, because it "

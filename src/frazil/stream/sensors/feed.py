@@ -1,14 +1,15 @@
 """Sensor readings as a source: a log that is written by the clock alone.
 
 The time at which the pipeline first began is kept in its stamp, so that a reading is the same one whenever it
-is read again, and those of an outage are caught up with.
+is read again, and those of an outage are caught up with. Of live sensors, that time moves with each start:
+what was not running has no readings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,7 @@ class SensorFeed:
         self._source = source
         self._now = now
         self._step = interval(source.rate)
+        self._began: datetime | None = None
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._identity(), {STREAM: Position(id=self._now().isoformat(), next=(0,))}
@@ -77,12 +79,13 @@ class SensorFeed:
         start = position.next[0]
         # A clock that was set back finds nothing to read, until it is there again.
         end = max(start, self._end(stamp, self._now()))
-        taken = min(end - start, limits.records_per_round)
+        most = max(limits.records_per_round // self._source.batch, 1) * self._source.batch
+        taken = min(end - start, most)
         tasks = min(parallelism, -(-taken // limits.records_per_task))
         parts = [Slice(STREAM, 0, start, start + taken)] if taken else []
         return RoundPlan(
             cut(parts, max(1, tasks)),
-            {STREAM: Position(id=position.id, next=(start + taken,))},
+            {STREAM: Position(id=self._anchor(stamp).isoformat(), next=(start + taken,))},
             taken,
             {STREAM: (end - start - taken,)},
         )
@@ -91,7 +94,7 @@ class SensorFeed:
         """Nothing can have changed."""
 
     def reader(self, stamp: Stamp) -> SensorReader:
-        return SensorReader(self._source, _anchor(stamp))
+        return SensorReader(self._source, self._anchor(stamp))
 
     def landed(self, plan: RoundPlan) -> None:
         """The stamp knows all there is to know."""
@@ -107,10 +110,21 @@ class SensorFeed:
         return self._end(stamp, now) if self._source.records is None else self._source.records
 
     def _end(self, stamp: Stamp, now: datetime) -> int:
-        passed = (now - _anchor(stamp)) // datetime.resolution
+        passed = (now - self._anchor(stamp)) // datetime.resolution
         there = int(passed / self._step)
-        return there if self._source.records is None else min(there, self._source.records)
+        whole = there // self._source.batch * self._source.batch
+        records = self._source.records
+        if records is None:
+            return whole
+        # The last batch may be a smaller one.
+        return records if there >= records else min(whole, records)
 
-
-def _anchor(stamp: Stamp) -> datetime:
-    return datetime.fromisoformat(stamp.positions[STREAM].id)
+    def _anchor(self, stamp: Stamp) -> datetime:
+        position = stamp.positions[STREAM]
+        kept = datetime.fromisoformat(position.id)
+        if not self._source.live:
+            return kept
+        if self._began is None:
+            passed = timedelta(microseconds=int(position.next[0] * self._step))
+            self._began = max(kept, self._now() - passed)
+        return self._began

@@ -3,6 +3,8 @@
 The file's name is the pipeline's and a number; it is put on the condition that there is none of that name,
 and carries the stamp of its round. Whoever loses the put goes on behind the winner's file, so that a round
 that is repeated, or run by a rival, cannot write rows twice. The task puts the file: its put is the commit.
+
+Of several runs the newest wins, as it does in tables: its files have a higher epoch, at which others stop.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from frazil.client import Client, Renewing
-from frazil.core.errors import NotFound, RoundFailed, Unsupported
+from frazil.core.errors import NotFound, RoundFailed, Superseded, Unsupported
 from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
@@ -30,7 +32,7 @@ from frazil.stream.jobs import JobResult
 from frazil.stream.needs import Needs
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.dataset_formats import EXTENSIONS, file_maker
-from frazil.stream.sinks.dataset_place import Place, Taken, file_name, place_of
+from frazil.stream.sinks.dataset_place import Place, Taken, file_name, is_local, newest_stamp, place_of
 from frazil.stream.sinks.sink import Landed, Turn
 from frazil.stream.source import RawBatch
 
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from frazil.stream.outlets import Keys
 
 _MARGIN = 600.0
-_LOCAL = ("/", "file:")
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,19 @@ class DatasetOutlet:
         writing, data = self._writing, self._maker.finish()
         stamp = replace(writing.stamp, written=writing.stamp.written + self._rows)
         try:
-            path = self._place.put(writing.name, data, stamp)
+            self._place.put(writing.name, data, stamp)
         except Taken:
             # By this very round, if the task ran twice or the answer to its put was lost.
-            if self._place.stamp(writing.name).token != stamp.token:
+            there = self._place.stamp(writing.name)
+            if there.token != stamp.token:
                 raise RoundFailed(
                     f"another run of pipeline {stamp.pipeline} wrote {writing.name} first; going on behind it"
                 ) from None
-            path = f"{writing.location}/{writing.name}"
-        file = DataFile(path, len(data), self._rows, 0, {}, Metrics())
-        return {writing.table: (file,)}
+            # A transform need not give the same rows twice; what counts is what is in the file.
+            stamp = there
+        rows = stamp.written - writing.stamp.written
+        path = f"{writing.location}/{writing.name}"
+        return {writing.table: (DataFile(path, len(data), rows, 0, {}, Metrics()),)}
 
     def abort(self) -> None:
         """Nothing is visible before the put."""
@@ -122,49 +126,60 @@ class DatasetSink:
         self._sent: tuple[VendedCredentials | None, Broadcast[Keys]] | None = None
         self._location = self._registered()
         self._renewing: Renewing | None = None
-        if not self._location.startswith(_LOCAL):
+        if not is_local(self._location):
             self._renewing = Renewing(lambda: client.generic_tables.credentials(*self._where), margin=_MARGIN)
+        #: Of the newest file.
         self._number = 0
-        self._stamp: Stamp | None = self._newest()
+        #: Tokens of rounds that may have landed unseen.
+        self._own: set[str] = set()
+        self._unsure = False
+        self._stamp: Stamp | None = None
+        self._stamp = self._newest()
 
     def before(self) -> Stamp | None:
         return self._stamp
 
     def claim(self, first: Callable[[], tuple[str, dict[str, Position]]], patience: Patience) -> None:
-        """There is nothing to claim: rivals are told apart by their puts."""
-        if self._stamp is None:
-            source, positions = first()
-            self._stamp = Stamp(
-                pipeline=self.name,
-                epoch=1,
-                round=0,
-                token="",
-                source=source,
-                positions=positions,
-                config=self._config_hash,
-            )
+        """Nothing is written for it: rivals are told apart by their puts."""
+        if self._stamp is not None:
+            self._stamp = replace(self._stamp, epoch=self._stamp.epoch + 1)
+            return
+        source, positions = first()
+        self._stamp = Stamp(
+            pipeline=self.name,
+            epoch=1,
+            round=0,
+            token="",
+            source=source,
+            positions=positions,
+            config=self._config_hash,
+        )
 
     @property
     def stamp(self) -> Stamp:
+        """Looked up again after a round that failed: it, or one of a rival, may have landed."""
         assert self._stamp is not None, "the pipeline was claimed"
+        if self._unsure:
+            self._stamp = self._behind(self._stamp)
+            self._unsure = False
         return self._stamp
 
     def keys_end(self) -> datetime | None:
         return None if self._renewing is None else self._renewing.current().expires_at
 
     def begin(self, plan: RoundPlan) -> Turn:
-        newer = self._newest()
-        if newer is not None and newer.token != self.stamp.token:
-            self._stamp = newer
+        planned, before = self._stamp, self.stamp
+        if planned is None or planned.token != before.token:
             raise RoundFailed(f"another run of pipeline {self.name} went on; planning again behind it")
         stamp = replace(
-            self.stamp,
+            before,
             round=self._number + 1,
             token=secrets.token_hex(16),
             positions=dict(plan.positions),
-            read=self.stamp.read + plan.offsets,
+            read=before.read + plan.offsets,
             config=self._config_hash,
         )
+        self._own.add(stamp.token)
         writing = DatasetWriting(
             self._table,
             self._location,
@@ -188,10 +203,12 @@ class DatasetSink:
         written = sum(file.records for file in files)
         self._stamp = replace(writing.stamp, written=writing.stamp.written + written)
         self._number = writing.stamp.round
+        self._own.clear()
         return Landed(self._stamp, None, written, len(files), sum(file.size for file in files))
 
     def discard(self, turn: Turn) -> None:
-        """What was not put is not there."""
+        """What was not put is not there; but whether it was put is not known."""
+        self._unsure = True
 
     def adapt(self, needs: Needs) -> None:
         raise AssertionError("the contract of a dataset does not evolve")
@@ -208,14 +225,26 @@ class DatasetSink:
             self.created = True
             return made.location.rstrip("/")
 
+    def _behind(self, known: Stamp) -> Stamp:
+        """The newest stamp, with this run's epoch; Superseded if a later run wrote it."""
+        newer = self._newest() or known
+        if newer.token == known.token:
+            return known
+        if newer.token in self._own:
+            return newer
+        if newer.epoch > known.epoch:
+            raise Superseded(
+                f"another run of pipeline '{self.name}' took over (epoch {newer.epoch}, this one had "
+                f"{known.epoch}). Nothing is lost; run it once"
+            )
+        # Of two that began at the same time, this one goes on and the other will stop.
+        return replace(newer, epoch=max(known.epoch, newer.epoch + 1))
+
     def _newest(self) -> Stamp | None:
         """The stamp of the highest file; None: there is none."""
-        place = self._place()
-        number = place.newest(self.name, self._number)
-        if number == self._number and self._number:
-            return self._stamp
-        self._number = number
-        return place.stamp(self._file(number)) if number else None
+        extension = EXTENSIONS[self._dataset.format]
+        self._number, found = newest_stamp(self._place(), self.name, extension, self._number)
+        return found or self._stamp
 
     def _place(self) -> Place:
         return place_of(self._location, None if self._renewing is None else self._renewing.current())
@@ -227,5 +256,7 @@ class DatasetSink:
         current = None if self._renewing is None else self._renewing.current()
         if self._sent is None or self._sent[0] is not current:
             keys = {} if current is None else {self._table: current}
+            if self._sent is not None:
+                self._sent[1].destroy()
             self._sent = current, self._context.broadcast(keys)
         return self._sent[1]

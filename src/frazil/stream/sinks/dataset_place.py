@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,8 @@ from frazil.stream.files.s3 import open_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from obstore import GetResult
 
     from frazil.client import VendedCredentials
 
@@ -53,17 +56,39 @@ class Place(Protocol):
     def stamp(self, name: str) -> Stamp:
         """Of the file of that name; HistoryChanged if there is none."""
 
-    def put(self, name: str, data: bytes, stamp: Stamp) -> str:
-        """Write the file, which must not be there (Taken); its path."""
+    def written_at(self, name: str) -> datetime:
+        """When the file of that name was put."""
+
+    def put(self, name: str, data: bytes, stamp: Stamp) -> None:
+        """Write the file, which must not be there (Taken)."""
 
 
 def file_name(stem: str, number: int, extension: str) -> str:
     return f"{stem}-{number:0{_DIGITS}d}.{extension}"
 
 
+def newest_stamp(place: Place, stem: str, extension: str, after: int = 0) -> tuple[int, Stamp | None]:
+    """The highest number of a file and its stamp; None: there is none beyond `after`."""
+    while True:
+        number = place.newest(stem, after)
+        if number == after:
+            return number, None
+        try:
+            return number, place.stamp(file_name(stem, number, extension))
+        except HistoryChanged:
+            # In a folder, the stamp of a file is removed when it is not the newest any more.
+            if place.newest(stem, number) == number:
+                raise
+
+
+def is_local(location: str) -> bool:
+    """A folder, for which there are no keys."""
+    return location.startswith(("/", "file:"))
+
+
 def place_of(location: str, credentials: VendedCredentials | None) -> Place:
     """Where the files of a generic table are."""
-    if location.startswith(("/", "file:")):
+    if is_local(location):
         return Folder(Path("/" + location.removeprefix("file:").lstrip("/")))
     if credentials is None or not location.startswith(("s3://", "s3a://")):
         raise Unsupported(
@@ -106,7 +131,7 @@ class Bucket:
         return max(after, _highest(names, stem, after))
 
     def stamp(self, name: str) -> Stamp:
-        attributes = self._head(name)
+        attributes = {str(key): str(value) for key, value in self._head(name).attributes.items()}
         text = attributes.get("frazil-stamp")
         if text is None and "frazil-token" in attributes:
             text = self._read(self._side(name, attributes["frazil-token"]))
@@ -114,7 +139,7 @@ class Bucket:
             raise _nameless(f"{self._location}/{name}")
         return Stamp.decode(text)
 
-    def put(self, name: str, data: bytes, stamp: Stamp) -> str:
+    def put(self, name: str, data: bytes, stamp: Stamp) -> None:
         text = _ascii(stamp)
         attributes = {"frazil-stamp": text}
         try:
@@ -135,16 +160,17 @@ class Bucket:
             raise Taken from None
         except (BaseError, OSError) as error:
             raise self._failed("write", name, error) from None
-        return f"{self._location}/{name}"
 
-    def _head(self, name: str) -> dict[str, str]:
+    def written_at(self, name: str) -> datetime:
+        return self._head(name).meta["last_modified"]
+
+    def _head(self, name: str) -> GetResult:
         try:
-            found = obstore.get(self._store, self._key(name), options={"head": True})
+            return obstore.get(self._store, self._key(name), options={"head": True})
         except (NotFoundError, FileNotFoundError):
             raise _nameless(f"{self._location}/{name}") from None
         except (BaseError, OSError) as error:
             raise self._failed("look at", name, error) from None
-        return {str(key): str(value) for key, value in found.attributes.items()}
 
     def _read(self, key: str) -> str:
         try:
@@ -182,7 +208,10 @@ class Folder:
                 return Stamp.decode(data.with_suffix(".json").read_text())
         raise _nameless(str(file))
 
-    def put(self, name: str, data: bytes, stamp: Stamp) -> str:
+    def written_at(self, name: str) -> datetime:
+        return datetime.fromtimestamp((self._root / name).stat().st_mtime, UTC)
+
+    def put(self, name: str, data: bytes, stamp: Stamp) -> None:
         hidden = self._root / _HIDDEN
         hidden.mkdir(parents=True, exist_ok=True)
         side = hidden / f"{name}-{stamp.token}"
@@ -197,7 +226,6 @@ class Folder:
         _sync(self._root)
         reach("dataset.after")
         self._forget(name)
-        return f"file://{self._root / name}"
 
     def _forget(self, name: str) -> None:
         """Only the newest file is ever asked how far it goes; rivals may be ahead of this one."""
@@ -222,8 +250,8 @@ def _escaped(char: str) -> str:
 
 def _nameless(path: str) -> HistoryChanged:
     return HistoryChanged(
-        f"{path} does not say how far it goes: it was not written by frazil, or what lies below {_HIDDEN}/ "
-        "was removed. Give the pipeline another name to begin anew beside it"
+        f"{path} does not say how far it goes: it was not written by frazil, or in another format, or what "
+        f"lies below {_HIDDEN}/ was removed. Give the pipeline another name to begin anew beside it"
     )
 
 
