@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from tests.stream.crash import world
 from tests.stream.crash.conftest import bucket_shelf
@@ -22,6 +25,7 @@ from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
 from frazil.devstack.spark_cluster import SparkCluster
+from frazil.jvm.java import java_home
 
 pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.jvm]
 
@@ -82,6 +86,39 @@ def test_pipelines_outlive_a_worker(cluster: SparkCluster, shelf: Shelf, feed: F
         assert run.wait() == 0, run.story()
         check_witness(cluster, shelf, witness.table, run.directory)
     cluster.workers[0].start()
+
+
+@pytest.mark.exhaustive
+def test_spark_submit_does_what_the_dry_run_says(
+    cluster: SparkCluster, shelf: Shelf, feed: Feed, tmp_path: Path
+) -> None:
+    """The command for other cluster managers is made the same way; those are not run."""
+    line = Line(fresh("submitted"), shelf, feed)
+    feed.produce(300)
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(json.dumps(config(line)))
+    options = ["--master", cluster.master, "--secret-file", str(cluster.secret_file), "--once"]
+    frazil = [sys.executable, "-m", "frazil.cli", "submit", str(file), *options, "--dry-run", "--json"]
+    shown = json.loads(subprocess.run(frazil, capture_output=True, check=True, cwd=tmp_path).stdout)
+    assert shown["withheld"] == ["spark.authenticate.secret"]
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.touch(0o600)
+    defaults.write_text(f"spark.authenticate.secret {cluster.secret}\n")
+    program, *words = shown["command"]
+    home = Path(pyspark.__file__).parent
+    done = subprocess.run(
+        [home / "bin" / program, *words],
+        env=os.environ
+        | {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(tmp_path), "JAVA_HOME": str(java_home())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "rows in" in done.stdout
+    line.check()
 
 
 def executors(cluster: SparkCluster, number: int) -> list[Path]:

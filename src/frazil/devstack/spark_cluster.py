@@ -79,7 +79,9 @@ class SparkCluster(Service):
     def command(self) -> Command:
         address = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.ui_port)]
         arguments = daemon(self.directory / "spark", "-Dspark.master.rest.enabled=false", _MASTER, *address)
-        return Command(arguments, daemon_environment(self.directory, self.secret), self.directory)
+        return Command(
+            arguments, daemon_environment(self.directory, self.secret, "127.0.0.1"), self.directory
+        )
 
     def healthy(self) -> bool:
         return status(self.ui_port, "/json/") == 200
@@ -119,6 +121,8 @@ class SparkWorker(Service):
 
     def __init__(self, cluster: SparkCluster, number: int, *, cores: int, memory: str) -> None:
         super().__init__(cluster.directory / f"worker-{number}")
+        # Of workers on one host, executors would read each other's files.
+        self.host = f"127.0.0.{number + 2}" if sys.platform == "linux" else "127.0.0.1"
         self.port = free_port()
         self.ui_port = free_port()
         self._cluster = cluster
@@ -130,12 +134,12 @@ class SparkWorker(Service):
         return self.directory / "work"
 
     def command(self) -> Command:
-        address = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.ui_port)]
+        address = ["--host", self.host, "--port", str(self.port), "--webui-port", str(self.ui_port)]
         main = [_WORKER, *address, *self._offer, "--work-dir", str(self.work), self._cluster.master]
         arguments = daemon(self.directory / "spark", *main)
         if can_confine():
             arguments = confined(arguments, read=_installed(), write=[str(self.directory), _DEVICES])
-        environment = daemon_environment(self.directory, self._cluster.secret)
+        environment = daemon_environment(self.directory, self._cluster.secret, self.host)
         return Command(arguments, environment, self.directory)
 
     def healthy(self) -> bool:
@@ -155,7 +159,7 @@ def daemon(home: Path, *main: str) -> list[str]:
     return [java.command, *java.options, *options, *opened, "-cp", f"{home / 'jars'}/*", *main]
 
 
-def daemon_environment(directory: Path, secret: str) -> dict[str, str]:
+def daemon_environment(directory: Path, secret: str, host: str) -> dict[str, str]:
     """Nothing of the caller's; the secret is seen by the user who runs the cluster, and not in `ps`."""
     for name in ("tmp", "local"):
         (directory / name).mkdir(exist_ok=True)
@@ -169,7 +173,7 @@ def daemon_environment(directory: Path, secret: str) -> dict[str, str]:
         "JDK_JAVA_OPTIONS": f"{_JAVA_OPTIONS} -Djava.io.tmpdir='{directory / 'tmp'}'",
         "SPARK_HOME": str(directory / "spark"),
         "SPARK_LOCAL_DIRS": str(directory / "local"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
         "SPARK_SCALA_VERSION": _SCALA,
         "_SPARK_AUTH_SECRET": secret,
     }
