@@ -16,7 +16,8 @@ from tests.stream.decode.protobuf_generate import IMPORTS, descriptor_set
 from frazil.core.schema import Field, Schema, parse_type
 from frazil.stream.config.model import Contract, ProtobufFormat
 from frazil.stream.decode.decoded import Decoded, Fault
-from frazil.stream.decode.protobuf import ProtobufDecoder, _declared
+from frazil.stream.decode.protobuf import ProtobufDecoder
+from frazil.stream.decode.protobuf_schema import declared_message
 from frazil.stream.decode.protobuf_text import parse_proto
 
 Read = Callable[..., Decoded]
@@ -70,4 +71,4 @@ def faults(found: Decoded) -> list[tuple[int, Fault, str | None]]:
 
 def message(format: ProtobufFormat, **values: Any) -> bytes:  # noqa: A002
     """By Google's own class."""
-    return bytes(GetMessageClass(_declared(format))(**values).SerializeToString())
+    return bytes(GetMessageClass(declared_message(format))(**values).SerializeToString())

@@ -27,8 +27,9 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, ListType, MapType, Schema, SchemaChange, StructType, parse_type
 from frazil.stream.config.model import Contract, ContractWord, ProtobufFormat
 from frazil.stream.decode.decoded import Fault
-from frazil.stream.decode.protobuf import ProtobufDecoder, declared_schema
+from frazil.stream.decode.protobuf import ProtobufDecoder
 from frazil.stream.decode.protobuf_descriptors import message_of_text
+from frazil.stream.decode.protobuf_schema import declared_schema
 
 
 @pytest.fixture

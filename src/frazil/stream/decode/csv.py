@@ -40,10 +40,17 @@ class CsvDecoder:
     A bad record is put into words by the reference.
     """
 
-    def __init__(self, schema: Schema, format: CsvFormat, contract: Contract) -> None:  # noqa: A002 - the settings' own word
+    def __init__(
+        self,
+        schema: Schema,
+        format: CsvFormat,  # noqa: A002 - the settings' own word
+        contract: Contract,
+        reserved: tuple[str, ...] = (),
+    ) -> None:
+        """`reserved`: columns of the table that are not of records, which no new field may be called."""
         _check(schema, format)
-        self._arguments = (schema, format, contract)
-        self._reference = CsvReference(schema, format, contract)
+        self._arguments = (schema, format, contract, reserved)
+        self._reference = CsvReference(schema, format, contract, reserved)
         self._rows = self._native() or self._reference
         self._layouts = dict[bytes | None, Layout]()
 
@@ -83,7 +90,7 @@ class CsvDecoder:
             from frazil.stream.decode.csv_native import NativeRows
         except ImportError:
             return None
-        return NativeRows(*self._arguments)
+        return NativeRows(*self._arguments[:3])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CsvDecoder, self._arguments

@@ -51,8 +51,15 @@ class _Bad(Exception):
 class CsvReference:
     """Decodes records one by one."""
 
-    def __init__(self, schema: Schema, format: CsvFormat, contract: Contract) -> None:  # noqa: A002
+    def __init__(
+        self,
+        schema: Schema,
+        format: CsvFormat,  # noqa: A002 - the settings' own word
+        contract: Contract,
+        reserved: tuple[str, ...] = (),
+    ) -> None:
         self._schema = schema
+        self._reserved = reserved
         self._format = format
         self._contract = contract
         self._reads = [reads(field.type, format.timestamps) for field in schema]
@@ -76,7 +83,7 @@ class CsvReference:
 
     def _changes(self, news: Iterable[str]) -> tuple[SchemaChange, ...]:
         """What cannot be a column stays unknown, and makes records bad."""
-        drift = Drift(self._schema)
+        drift = Drift(self._schema, self._reserved)
         for name in news if self._contract.columns == "evolve" else ():
             with contextlib.suppress(Problem):
                 drift.add([SchemaChange((name,), "string")])

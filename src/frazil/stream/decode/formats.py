@@ -31,7 +31,7 @@ def decoder_of(
         case CsvFormat():
             from frazil.stream.decode.csv import CsvDecoder
 
-            return CsvDecoder(schema, format_, contract)
+            return CsvDecoder(schema, format_, contract, reserved)
         case AvroFormat():
             from frazil.stream.decode.avro import AvroDecoder
 
@@ -47,4 +47,4 @@ def decoder_of(
         case ParquetFormat():
             from frazil.stream.decode.rows import RowsDecoder
 
-            return RowsDecoder(schema, format_, contract)
+            return RowsDecoder(schema, format_, contract, reserved)

@@ -41,15 +41,14 @@ from frazil.stream.decode import assemble
 from frazil.stream.decode.decoded import Decoded, Fault, Undecodable
 from frazil.stream.decode.drift import Drift, settled
 from frazil.stream.decode.problem import Problem
-from frazil.stream.decode.protobuf_descriptors import message_of_set, message_of_text
 from frazil.stream.decode.protobuf_frame import Frame, frame_of
 from frazil.stream.decode.protobuf_plan import Message, Planner
 from frazil.stream.decode.protobuf_reference import ReferenceProgram
-from frazil.stream.decode.protobuf_types import iceberg_schema
-from frazil.stream.registry import RegisteredSchema, RegistryClient
+from frazil.stream.decode.protobuf_schema import declared_message, iceberg_schema, registered_message
+from frazil.stream.registry import RegistryClient
 from frazil.stream.source import RawBatch
 
-__all__ = ["ProtobufDecoder", "declared_schema", "iceberg_schema", "registered_schema"]
+__all__ = ["ProtobufDecoder", "iceberg_schema"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class ProtobufDecoder:
         self._programs = dict[bytes, _Program]()
         self._client = RegistryClient(format.registry) if format.registry else None
         if self._client is None:
-            self._programs[b""] = self._program(_declared(format))
+            self._programs[b""] = self._program(declared_message(format))
         elif format.descriptors is not None or format.message is not None:
             raise InvalidConfig(
                 "records in Protobuf have either a `registry` or `descriptors` and a `message`"
@@ -118,7 +117,7 @@ class ProtobufDecoder:
             return False
         try:
             schema = self._client.schema(frame.schema_id)
-            self._programs[frame.prefix] = self._program(_registered(schema, frame.path))
+            self._programs[frame.prefix] = self._program(registered_message(schema, frame.path))
         except (NotFound, InvalidInput) as problem:
             unknown[frame.prefix] = problem.message
             return False
@@ -181,33 +180,3 @@ class ProtobufDecoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ProtobufDecoder, self._arguments
-
-
-def declared_schema(format: ProtobufFormat) -> Schema:  # noqa: A002 - the settings' own word
-    """Columns for the message of `descriptors`, for pipelines without a `schema`."""
-    return iceberg_schema(_declared(format))
-
-
-def registered_schema(schema: RegisteredSchema, path: tuple[int, ...] = (0,)) -> Schema:
-    """Columns for a message of a registry's schema (the first one unless told), as `declared_schema`."""
-    try:
-        return iceberg_schema(_registered(schema, path))
-    except InvalidConfig:
-        raise
-    except InvalidInput as problem:
-        raise InvalidConfig(f"{problem.message}; declare `schema` of the pipeline") from None
-
-
-def _declared(settings: ProtobufFormat) -> Any:
-    if settings.descriptors is None or settings.message is None:
-        raise InvalidConfig("records in Protobuf have either a `registry` or `descriptors` and a `message`")
-    return message_of_set(settings.descriptors, settings.message)
-
-
-def _registered(schema: RegisteredSchema, path: tuple[int, ...]) -> Any:
-    if schema.kind != "PROTOBUF":
-        raise InvalidInput(f"schema {schema.id} of the registry is of kind {schema.kind}, not PROTOBUF")
-    try:
-        return message_of_text(schema.text, schema.references, path)
-    except InvalidInput as problem:
-        raise InvalidInput(f"schema {schema.id} of the registry: {problem.message}") from None

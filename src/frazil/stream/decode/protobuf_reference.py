@@ -255,6 +255,16 @@ def _reduce(message: DescriptorProto, plan: Message) -> None:
         else:
             one.type, one.type_name = FieldDescriptorProto.TYPE_MESSAGE, f"M{entry.number}"
             _reduce(message.nested_type.add(name=one.type_name), inner)
+    if not message.field:
+        # Without any field Google's parser lets a tag of 0 pass.
+        message.field.add(
+            name="none", number=_unused(plan), label=_OPTIONAL, type=FieldDescriptorProto.TYPE_BOOL
+        )
+
+
+def _unused(plan: Message) -> int:
+    used = {entry.number for entry in plan.entries}
+    return next(number for number in range(1, len(used) + 2) if number not in used)
 
 
 def _type(entry: Entry) -> int:

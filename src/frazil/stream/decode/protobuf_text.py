@@ -143,8 +143,7 @@ class _Parser:
             if self._took(";"):
                 continue
             statement = statements.get(self._next.text)
-            # A type may have the name of a statement; then the name of a field and `=` follow.
-            if statement is not None and self._peek(2).text != "=":
+            if statement is not None:
                 self._at += 1
                 statement()
             else:
@@ -213,7 +212,7 @@ class _Parser:
         message.oneof_decl.add(name=self._name())
         self._take("{")
         while not self._took("}"):
-            if self._next.text == "option" and self._peek(2).text != "=":
+            if self._next.text == "option":
                 self._skip_statement()
             elif not self._took(";"):
                 self._field(message, depth, index)
@@ -231,7 +230,7 @@ class _Parser:
         while not self._took("}"):
             if self._took(";"):
                 continue
-            if self._next.text in ("option", "reserved") and self._peek(1).text != "=":
+            if self._next.text in ("option", "reserved"):
                 self._skip_statement()
                 continue
             value = enum.value.add(name=self._name())

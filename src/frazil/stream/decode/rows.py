@@ -20,6 +20,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Schema, StructType
 from frazil.stream.config.model import Contract, ParquetFormat
 from frazil.stream.decode.decoded import Decoded, Undecodable
+from frazil.stream.decode.drift import Drift
 from frazil.stream.decode.rows_fit import Fitting
 from frazil.stream.source import RawBatch
 
@@ -27,8 +28,16 @@ from frazil.stream.source import RawBatch
 class RowsDecoder:
     """A column at a time."""
 
-    def __init__(self, schema: Schema, format: ParquetFormat, contract: Contract) -> None:  # noqa: A002 - the settings' own word
-        self._arguments = (schema, format, contract)
+    def __init__(
+        self,
+        schema: Schema,
+        format: ParquetFormat,  # noqa: A002 - the settings' own word
+        contract: Contract,
+        reserved: tuple[str, ...] = (),
+    ) -> None:
+        """`reserved`: columns of the table that are not of records, which no new field may be called."""
+        self._arguments = (schema, format, contract, reserved)
+        self._drift = Drift(schema, reserved)
         self._contract = contract
         self._columns = StructType(schema.fields)
         self._schema = schema.to_arrow()
@@ -39,7 +48,7 @@ class RowsDecoder:
                 "the source gives records without columns, and the format is one of files that have them: "
                 "set `format` to what the records hold (json, csv, avro, protobuf, raw)"
             )
-        fitting = Fitting(self._arguments[0], self._contract)
+        fitting = Fitting(self._drift.fresh(), self._contract)
         values = raw.rows.to_struct_array()
         columns, problems = fitting.children(values, self._columns, ())
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)

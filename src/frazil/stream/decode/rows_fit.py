@@ -14,7 +14,6 @@ from frazil.core.schema import (
     Field,
     ListType,
     MapType,
-    Schema,
     SchemaChange,
     StructType,
     arrow_type,
@@ -49,9 +48,9 @@ _Fitted: TypeAlias = tuple[pa.Array, list[Problem]]
 class Fitting:
     """One batch's way into a schema; `changes` is what the schema would have to become."""
 
-    def __init__(self, schema: Schema, contract: Contract) -> None:
+    def __init__(self, drift: Drift, contract: Contract) -> None:
         self._contract = contract
-        self._drift = Drift(schema)
+        self._drift = drift
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:

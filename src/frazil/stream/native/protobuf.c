@@ -78,7 +78,8 @@ static const choice_t *choose(const choice_t *choices, Py_ssize_t count, const c
 
 static int read_record(read_t *r, const choice_t *choice, span_t record, column_t *root) {
     r->depth = MAX_MESSAGES + 1;
-    r->misfit = r->checked = 0;
+    r->failure = F_BROKEN;
+    r->checked = 0;
     r->record = (span_t){record.p + choice->length, record.end};
     r->root = choice->program->root;
     if (!read_message(r, r->root, r->record, root->children, root->length)) return 0;

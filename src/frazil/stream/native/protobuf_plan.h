@@ -198,6 +198,7 @@ static int read_entry(PyObject *description, entry_t *e, const column_t *childre
     e->tag = number < 16 ? number << 3 | (uint32_t)e->wire : UINT32_MAX;
     e->slot = -1;
     if (!read_words(words, e)) return 0;
+    if (e->use == U_UNKNOWN) e->slot = (*slots)++;
     if (e->use == U_CLEARS || e->use == U_UNKNOWN) return e->column < 0 || wrong_plan();
     if (e->column < 0 || e->column >= count) return wrong_plan();
     if (e->use == U_COLUMN && e->count == C_ONE && !e->wrapper)

@@ -21,9 +21,9 @@ static int is_well_formed(read_t *r) {
 
 /* May what failed be left out here? */
 static int leaves_out(read_t *r, const column_t *c) {
-    if (r->text.memory || !r->misfit || !r->discard || c->required || !is_well_formed(r)) return 0;
-    r->misfit = 0;
-    return 1;
+    if (r->text.memory || r->failure != F_MISFIT || !r->discard || c->required) return 0;
+    r->failure = F_BROKEN;
+    return is_well_formed(r);
 }
 
 /* After a failure: a null in its place, if that is the contract. */
@@ -35,7 +35,7 @@ static int give_up(read_t *r, column_t *c, int64_t at, int depth) {
 }
 
 static int put_none(read_t *r, column_t *c) {
-    if (c->required) return 0;
+    if (c->required) return lacks(r);
     return column_empty(c, 1) || no_memory(r);
 }
 
@@ -60,19 +60,26 @@ static inline int put_one(read_t *r, const entry_t *e, column_t *c, const raw_t 
 /* No value on the wire. Text that cannot be empty in its column has none. */
 static int put_absent(read_t *r, const entry_t *e, column_t *c) {
     raw_t raw = {.span = {nothing, nothing}};
-    if (e->presence == P_REQUIRED) return 0;
+    if (e->presence == P_REQUIRED) return lacks(r);
     int empty = e->source != S_STRING && e->source != S_BYTES ? 1 : c->kind == K_STRING || c->kind == K_BINARY;
     return e->presence == P_IMPLICIT && (empty || e->wrapper) ? put_one(r, e, c, &raw) : put_none(r, c);
 }
 
+/* Each part of a message has to be well-formed by itself, also one that is cleared. */
+static int is_sound(read_t *r, const entry_t *e, const slot_t *slot) {
+    if (!slot->has || slot->raw.span.p == slot->merged.data || !(e->wrapper || is_message(e->source))) return 1;
+    return check_span(r, e, slot->raw.span, W_BYTES);
+}
+
 /* More of a message that may have been there before: their bytes together are their union. */
-static int slot_add(read_t *r, slot_t *slot, span_t span) {
+static int slot_add(read_t *r, const entry_t *e, slot_t *slot, span_t span) {
     if (!slot->has) {
         slot->has = 1;
         slot->raw.span = span;
         return 1;
     }
     int64_t before = slot->raw.span.end - slot->raw.span.p, more = span.end - span.p;
+    if (!is_sound(r, e, slot) || !check_span(r, e, span, W_BYTES)) return 0;
     if (slot->raw.span.p != slot->merged.data) {
         slot->merged.used = 0;
         if (!bytes_room(&slot->merged, before)) return no_memory(r);
@@ -111,14 +118,15 @@ static int put_slot(read_t *r, const entry_t *e, column_t *c, slot_t *slot) {
     return good;
 }
 
-/* An element that cannot be null and does not fit: the list is null, if it can be. */
+/* Why a list has no value counts when its turn comes: what stands before it may be left out together with it. */
 static int put_element(read_t *r, const entry_t *e, column_t *list, const raw_t *raw) {
     slot_t *slot = &r->slots[e->slot];
     int depth = r->depth;
-    if (slot->voided || put_one(r, e, &list->children[0], raw)) return 1;
-    if (!leaves_out(r, list)) return 0;
+    if (slot->failed || put_one(r, e, &list->children[0], raw)) return 1;
+    if (r->text.memory || r->failure == F_BROKEN) return 0;
+    slot->failed = r->failure;
+    r->failure = F_BROKEN;
     r->depth = depth;
-    slot->voided = 1;
     column_rollback(list, list->length);
     return 1;
 }
@@ -197,15 +205,17 @@ static int put_map(read_t *r, const entry_t *e, column_t *map, slot_t *slot) {
 }
 
 /* Another member of the oneof was set: what came before it is gone. */
-static void clear_others(read_t *r, const message_t *m, const entry_t *e, column_t *children, int64_t at) {
+static int clear_others(read_t *r, const message_t *m, const entry_t *e, column_t *children, int64_t at) {
     for (int32_t i = 0; i < m->count; i++) {
         const entry_t *other = &m->entries[i];
         if (other->oneof != e->oneof || other == e || other->use != U_COLUMN) continue;
-        if (other->slot >= 0)
+        if (other->slot >= 0) {
+            if (!is_sound(r, other, &r->slots[other->slot])) return 0;
             r->slots[other->slot].has = 0;
-        else if (children[other->column].length > at)
+        } else if (children[other->column].length > at)
             column_rollback(&children[other->column], at);
     }
+    return 1;
 }
 
 static const uint8_t *read_single(read_t *r, const entry_t *e, column_t *c, int64_t at, const uint8_t *p,
@@ -217,7 +227,7 @@ static const uint8_t *read_single(read_t *r, const entry_t *e, column_t *c, int6
         return put_one(r, e, c, &raw) ? p : NULL;
     }
     slot_t *slot = &r->slots[e->slot];
-    if (e->wrapper || is_message(e->source)) return slot_add(r, slot, raw.span) ? p : NULL;
+    if (e->wrapper || is_message(e->source)) return slot_add(r, e, slot, raw.span) ? p : NULL;
     if (e->source == S_STRING && utf8_end(raw.span.p, raw.span.end) != raw.span.end) return NULL;
     slot->raw = raw;
     slot->has = 1;
@@ -226,13 +236,12 @@ static const uint8_t *read_single(read_t *r, const entry_t *e, column_t *c, int6
 
 static const uint8_t *read_field(read_t *r, const message_t *m, const entry_t *e, column_t *children, int64_t at,
                                  span_t rest, int wire) {
-    if (e->use == U_UNKNOWN) return NULL;
-    if (e->use == U_CONFLICT) {
+    if (e->use == U_UNKNOWN || e->use == U_CONFLICT) {
         r->slots[e->slot].has = 1;
         return skip_field(r, rest.p, rest.end, e->number, wire);
     }
     if (!is_form(e, wire)) return skip_field(r, rest.p, rest.end, e->number, wire);
-    if (e->oneof >= 0) clear_others(r, m, e, children, at);
+    if (e->oneof >= 0 && !clear_others(r, m, e, children, at)) return NULL;
     if (e->use == U_CLEARS) return skip_field(r, rest.p, rest.end, e->number, wire);
     column_t *c = &children[e->column];
     if (e->count == C_ONE) return read_single(r, e, c, at, rest.p, rest.end);
@@ -247,13 +256,15 @@ static inline int finish_field(read_t *r, const entry_t *e, column_t *c, int64_t
     if (e->slot < 0) return c->length > at || put_absent(r, e, c);
     slot_t *slot = &r->slots[e->slot];
     if (e->use == U_CONFLICT) {
-        if (!slot->has) return e->presence != P_REQUIRED && put_none(r, c);
-        r->misfit = 1;
-        return give_up(r, c, at, r->depth);
+        if (!slot->has) return e->presence == P_REQUIRED ? lacks(r) : put_none(r, c);
+        return no_fit(r) || give_up(r, c, at, r->depth);
     }
     if (e->count == C_MAP) return put_map(r, e, c, slot);
     if (e->count == C_ONE) return slot->has ? put_slot(r, e, c, slot) : put_absent(r, e, c);
-    if (slot->voided) return column_empty(c, 1) || no_memory(r);
+    if (slot->failed) {
+        r->failure = slot->failed;
+        return give_up(r, c, at, r->depth);
+    }
     if (!column_room(c)) return no_memory(r);
     c->offsets[++c->length] = (int32_t)c->children[0].length;
     return 1;
@@ -290,12 +301,14 @@ static int read_fields(read_t *r, const message_t *m, span_t span, column_t *chi
     while (p < end) {
         if (next < last && *p == next->tag && next->quick && next->oneof < 0) {
             column_t *c = &children[next->column];
-            const uint8_t *done = c->length == at && column_room(c) ? read_quick(r, next, c, p + 1, end) : NULL;
+            if (!column_room(c)) return no_memory(r);
+            const uint8_t *done = c->length == at ? read_quick(r, next, c, p + 1, end) : NULL;
             if (done) {
                 p = done;
                 next++;
                 continue;
             }
+            if (r->text.memory) return 0;
         }
         uint32_t number;
         int wire;
@@ -312,12 +325,13 @@ static int read_message(read_t *r, const message_t *m, span_t span, column_t *ch
     if (--r->depth < 0) return 0;
     for (int32_t i = 0; i < m->slotted_count; i++) {
         slot_t *slot = &r->slots[m->slotted[i]];
-        slot->has = slot->voided = 0;
+        slot->has = slot->failed = 0;
         slot->count = 0;
     }
     if (!read_fields(r, m, span, children, at)) return 0;
     for (int32_t i = 0; i < m->count; i++) {
         const entry_t *e = &m->entries[i];
+        if (e->use == U_UNKNOWN && r->slots[e->slot].has) return lacks(r);
         if (e->column >= 0 && !finish_field(r, e, &children[e->column], at)) return 0;
     }
     for (int32_t i = 0; i < m->missing_count; i++)

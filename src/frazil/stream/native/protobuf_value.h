@@ -1,4 +1,4 @@
-/* Single values into columns. 1; 0: memory, a value that does not fit (`misfit`), or not well-formed. */
+/* Single values into columns. 1; 0: memory, or what `failure` says. */
 #ifndef FRAZIL_PROTOBUF_VALUE_H
 #define FRAZIL_PROTOBUF_VALUE_H
 
@@ -28,8 +28,13 @@ static int no_memory(read_t *r) {
     return 0;
 }
 
+static int lacks(read_t *r) {
+    r->failure = F_LACK;
+    return 0;
+}
+
 static int no_fit(read_t *r) {
-    r->misfit = 1;
+    r->failure = F_MISFIT;
     return 0;
 }
 

@@ -7,6 +7,9 @@
 /* Messages and groups inside each other, as Google's parsers have it. */
 #define MAX_MESSAGES 100
 
+/* Not well-formed; a value that does not fit its column; something that has to be there, or must not be. */
+enum { F_BROKEN = 0, F_MISFIT, F_LACK };
+
 typedef struct {
     const uint8_t *p, *end;
 } span_t;
@@ -22,7 +25,7 @@ typedef struct {
     raw_t raw;
     bytes_t merged; /* messages, if there was more than one: all behind one another, which is their union */
     int has;
-    int voided; /* a list: something in it does not fit, and it is null */
+    int failed; /* a list: why it has no value, F_MISFIT or F_LACK */
     span_t *spans;
     int64_t count, room;
 } slot_t;
@@ -30,8 +33,8 @@ typedef struct {
 typedef struct {
     reader_t text;
     int depth;   /* messages that may still be opened */
-    int misfit;  /* why a function failed: a value that does not fit its column */
-    int discard; /* such a value is a null, by the nearest optional column */
+    int failure; /* why a function failed */
+    int discard; /* what does not fit is a null, by the nearest optional column */
     int checked; /* the whole record is well-formed */
     span_t record;
     const message_t *root;
