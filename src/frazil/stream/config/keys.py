@@ -172,13 +172,14 @@ _MAINTENANCE = Either(
         {
             "merge_every": Key(Count(), "Small files are merged after so many commits.", "100"),
             "keep_snapshots": Key(
-                Text("a duration such as 5d", parse_duration, r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"),
+                Text("a duration such as 1d", parse_duration, r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"),
                 "Older snapshots expire, but for what pipelines need.",
-                "5d",
+                "1d",
             ),
+            "most_snapshots": Key(Count(), "Beyond this number younger ones expire as well.", "3000"),
         }
     ),
-    legal="off, or a mapping with merge_every and keep_snapshots",
+    legal="off, or a mapping with merge_every, keep_snapshots and most_snapshots",
 )
 
 PIPELINE = Record(

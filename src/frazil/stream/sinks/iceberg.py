@@ -22,13 +22,13 @@ from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import find_stamp
 from frazil.lake.delivery import Patience
-from frazil.lake.files import DataFile
+from frazil.lake.files import DataFile, FileOptions
 from frazil.lake.leftovers import remove_leftovers
 from frazil.lake.table import LakeTable
 from frazil.lake.writer import TableWriter
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.maintenance import Caretaker
-from frazil.stream.config.model import PipelineConfig
+from frazil.stream.config.model import PipelineConfig, TableConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
 from frazil.stream.decode.drift import settled
 from frazil.stream.fit import problems
@@ -231,7 +231,7 @@ class IcebergSink:
                     f"pipeline '{self.name}': there is no table {name}, and `contract.tables` is "
                     f"{self._config.contract.tables}: make the table, or let it be evolve"
                 ) from None
-        properties = {} if own is not None else config.properties
+        properties = {} if own is not None else _properties(config)
         try:
             made = self._lake.create(
                 *where, wanted.schema, wanted.partitioning, properties, config.format_version
@@ -305,3 +305,11 @@ class IcebergSink:
             return
         if swept.removed:
             _logger.info("pipeline %s: removed %d files of older writers", self.name, len(swept.removed))
+
+
+def _properties(table: TableConfig) -> dict[str, str]:
+    """Of a new table: merged files are of the format that the pipeline writes."""
+    given = dict(table.properties)
+    if table.files.format != FileOptions.format:
+        given.setdefault("write.format.default", table.files.format)
+    return given
