@@ -139,11 +139,16 @@ def _stops(reading: Reading, bad: Undecodable) -> bool:
 def _bad_record(reading: Reading, raw: RawBatch, bad: Undecodable) -> BadRecord:
     offset = raw.offsets[bad.index].as_py()
     where = f"topic {raw.topic}, partition {raw.partition}, offset {offset}"
+    then = (
+        "Everything before it is in the table, and the pipeline stops there. Correct the schema, let bad "
+        "records go to a dead-letter table (`dead_letters`), or skip this one record with `frazil reset "
+        f"pipelines.yaml NAME --to-offsets {raw.topic}={raw.partition}:{offset + 1}`"
+    )
+    if "/" in raw.topic:
+        # No topic has such a name: a file is taken as a whole, or not.
+        where = f"{raw.topic}, record {offset}"
+        then = "Correct the schema or the file, or let bad records go to a dead-letter table (`dead_letters`)"
     frozen = " (the contract says freeze)" if reading.lenient else ""
     return BadRecord.at(
-        (raw.topic, raw.partition, offset),
-        f"a record cannot be taken{frozen}: {where}: {bad.reason}. Everything before it is in the table, and "
-        "the pipeline stops there. Correct the schema, let bad records go to a dead-letter table "
-        "(`dead_letters`), or skip this one record with `frazil reset pipelines.yaml NAME --to-offsets "
-        f"{raw.topic}={raw.partition}:{offset + 1}`",
+        (raw.topic, raw.partition, offset), f"a record cannot be taken{frozen}: {where}: {bad.reason}. {then}"
     )

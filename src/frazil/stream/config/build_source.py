@@ -73,7 +73,9 @@ class SourceBuilder:
             options = given.get(word).values
         match word:
             case "csv":
-                return CsvFormat(**options)
+                # `null` would not be text in YAML.
+                named = {"null" if key == "no_value" else key: value for key, value in options.items()}
+                return CsvFormat(**named)
             case "avro":
                 return self._avro(options, registry, place, isinstance(source, FileSource))
             case "protobuf":

@@ -106,7 +106,7 @@ FORMAT = Either(
                         "header": Key(
                             Truth(), "Of files: whether the first line has the names of the columns.", "false"
                         ),
-                        "null": Key(
+                        "no_value": Key(
                             Text("text"),
                             "What stands for no value; a field that is empty and not quoted always does.",
                             "nothing else",
