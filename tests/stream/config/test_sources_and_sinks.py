@@ -81,7 +81,7 @@ def test_sources_that_cannot_be(source: str, said: str) -> None:
 def test_formats(tmp_path: Path) -> None:
     base = "source: {topics: t}\nschema: {id: long}\ntable: a.b\n"
     assert parsed(base + "format: csv").format == CsvFormat()
-    odd = parsed(base + 'format: {csv: {delimiter: ";", quote: "\'", header: true, no_value: NULL}}').format
+    odd = parsed(base + 'format: {csv: {delimiter: ";", quote: "\'", header: true, no_value: "NULL"}}').format
     assert odd == CsvFormat(";", "'", True, "NULL")
     registry = 'registry: {url: "https://r:1/", username: u, password: secret-word}\n'
     avro = parsed(base + registry + "format: avro").format
