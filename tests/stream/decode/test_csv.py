@@ -282,6 +282,9 @@ def test_wrong_buffers(native_csv: Any) -> None:
     for place in ((1,), (-3,), (0, 0), ("x",)):
         with pytest.raises((ValueError, TypeError)):
             native_csv.decode(plan, place, 44, 34, b"", False, *good, 0, 1)
+    for delimiter, quote in ((-1, 34), (128, 34), (44, -2), (44, 256)):
+        with pytest.raises(ValueError, match="ASCII"):
+            native_csv.decode(plan, (0,), delimiter, quote, b"", False, *good, 0, 1)
     for offset, length in ((-1, 1), (0, 2), (1, 1)):
         with pytest.raises(ValueError, match="buffers"):
             native_csv.decode(plan, (0,), 44, 34, b"", False, *good, offset, length)

@@ -21,6 +21,7 @@ typedef struct {
     int64_t null_length;
     int32_t *fields, count;
     int complete; /* each column has a field */
+    uint8_t ends[256]; /* bytes that a field without quotes does not have */
 } layout_t;
 
 typedef struct {
@@ -71,10 +72,9 @@ static inline const uint8_t *next_field(work_t *w, const uint8_t *p, const uint8
         return p && (p == end || *p == l->delimiter) ? p : NULL;
     }
     const uint8_t *first = p;
-    for (; p < end && *p != l->delimiter; p++)
-        if (*p == l->quote || *p == '\n' || *p == '\r') return NULL;
+    while (p < end && !l->ends[*p]) p++;
     *f = (field_t){first, p - first, 0};
-    return p;
+    return p == end || *p == l->delimiter ? p : NULL;
 }
 
 static inline int is_null(const layout_t *l, const field_t *f) {
@@ -217,6 +217,12 @@ static PyObject *decode(PyObject *module, PyObject *arguments) {
         return NULL;
     const column_t *template = PyCapsule_GetPointer(capsule, PLAN);
     if (!template) return NULL;
+    if (layout.delimiter < 0 || layout.delimiter > 127 || layout.quote < -1 || layout.quote > 127) {
+        PyErr_SetString(PyExc_ValueError, "delimiter and quote are ASCII");
+        return NULL;
+    }
+    layout.ends[layout.delimiter] = layout.ends['\n'] = layout.ends['\r'] = 1;
+    if (layout.quote >= 0) layout.ends[layout.quote] = 1;
     layout.null = (const uint8_t *)null;
     layout.null_length = null_length;
     PyObject *found = NULL;
