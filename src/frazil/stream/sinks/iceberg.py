@@ -37,7 +37,7 @@ from frazil.stream.needs import Needs
 from frazil.stream.outlets import Destination, TableWriting
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
-from frazil.stream.sinks.sink import Landed, Turn
+from frazil.stream.sinks.sink import Batch, Landed, Turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,7 +159,12 @@ class IcebergSink:
         return Turn(ticket.round, ticket.token, writing, self._keys.broadcast(), ticket)
 
     def commit(
-        self, turn: Turn, plan: RoundPlan, result: JobResult, ledger: Mapping[str, pa.Table]
+        self,
+        turn: Turn,
+        plan: RoundPlan,
+        result: JobResult,
+        ledger: Mapping[str, pa.Table],
+        batch: Batch | None = None,
     ) -> Landed:
         ticket: RoundTicket = turn.ticket
         taken = {name: self._written(name, rows, ticket) for name, rows in ledger.items()}
@@ -172,7 +177,9 @@ class IcebergSink:
             positions=plan.positions,
             read=result.read,
             written=written,
-            watermark=result.watermark(self.writer.stamp.watermark),
+            watermark=result.watermark(self.writer.stamp.watermark) if batch is None else batch.watermark,
+            query=None if batch is None else batch.query,
+            batch=None if batch is None else batch.number,
         )
         files = [file for several in result.files.values() for file in several]
         self._touched |= {name for name, several in {**result.files, **taken}.items() if several}

@@ -35,6 +35,16 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """What a stateful query stamps its commits with."""
+
+    query: str
+    number: int
+    #: Microseconds since 1970; None: nothing is said.
+    watermark: int | None
+
+
+@dataclass(frozen=True)
 class Landed:
     """A round that is in the sink."""
 
