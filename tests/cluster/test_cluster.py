@@ -20,6 +20,7 @@ from tests.stream.crash.runs import Run
 from tests.stream.crash.tables import Shelf
 from tests.stream.crash.world import Line, caught_up, fresh
 
+import frazil
 from frazil.devstack.confined import can_confine
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
@@ -31,6 +32,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.jvm]
 
 #: Kafka has no use for it; it goes where all of Kafka's settings go.
 MARK = "a-password-that-is-nowhere-else"
+PIPELINE = """
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+pipelines:
+  orders: {source: {topics: orders}, table: shop.orders, schema: {id: long}}
+"""
 #: By way of a shuffle, whose files a dead worker takes along.
 SHUFFLED = "SELECT id, part, seq, at, note FROM source DISTRIBUTE BY id"
 TRANSFORMS = (Path(__file__).parent / "transforms.py").read_text()
@@ -98,8 +104,8 @@ def test_spark_submit_does_what_the_dry_run_says(
     file = tmp_path / "pipelines.yaml"
     file.write_text(json.dumps(config(line)))
     options = ["--master", cluster.master, "--secret-file", str(cluster.secret_file), "--once"]
-    frazil = [sys.executable, "-m", "frazil.cli", "submit", str(file), *options, "--dry-run", "--json"]
-    shown = json.loads(subprocess.run(frazil, capture_output=True, check=True, cwd=tmp_path).stdout)
+    command = [sys.executable, "-m", "frazil.cli", "submit", str(file), *options, "--dry-run", "--json"]
+    shown = json.loads(subprocess.run(command, capture_output=True, check=True, cwd=tmp_path).stdout)
     assert shown["withheld"] == ["spark.authenticate.secret"]
     defaults = tmp_path / "spark-defaults.conf"
     defaults.touch(0o600)
@@ -119,6 +125,25 @@ def test_spark_submit_does_what_the_dry_run_says(
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "rows in" in done.stdout
     line.check()
+
+
+@pytest.mark.exhaustive
+def test_python_data_sources_are_planned_here_and_read_there(cluster: SparkCluster, tmp_path: Path) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(PIPELINE)
+    program = Path(__file__).parent / "data_source.py"
+    done = subprocess.run(
+        [sys.executable, program, file, cluster.master, cluster.secret_file],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    planned, read = json.loads(done.stdout)
+    assert planned == frazil.__file__
+    assert read.startswith(str(cluster.directory))
 
 
 def executors(cluster: SparkCluster, number: int) -> list[Path]:

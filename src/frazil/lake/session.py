@@ -76,7 +76,9 @@ def spark_session(
     for key, value in wanted.items():
         if key not in private:
             builder = builder.config(key, value)
-    with _beside_the_command_line(private):
+    # Spark asks Python data sources for their plan on this machine, by a program that has no packages.
+    path = {} if master.startswith("local") else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with _variables(path), _beside_the_command_line(private):
         return builder.getOrCreate()
 
 
@@ -144,19 +146,28 @@ def _beside_the_command_line(settings: Mapping[str, str]) -> Iterator[None]:
     if not settings:
         yield
         return
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
     with tempfile.NamedTemporaryFile("w", prefix="frazil-", suffix=".conf", encoding="utf-8") as file:
         file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
         file.flush()
         options = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} {before or 'pyspark-shell'}"
-        try:
+        with _variables({"PYSPARK_SUBMIT_ARGS": f"{options} {before}"}):
             yield
-        finally:
-            if before is None:
-                del os.environ["PYSPARK_SUBMIT_ARGS"]
+
+
+@contextlib.contextmanager
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """The environment of a JVM that starts meanwhile."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
             else:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+                os.environ[name] = value
 
 
 def _escaped(text: str) -> str:
