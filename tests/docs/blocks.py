@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^\n]+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -16,7 +16,10 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """`note` is the HTML comment on the line before: `not run: why` keeps a block from being run."""
+    """`note` is the HTML comment on the line before.
+
+    `not run: why` keeps a block from being run; `file: NAME` says that readers save it under that name.
+    """
 
     document: Path
     line: int
@@ -28,8 +31,17 @@ class Block:
     def skipped(self) -> bool:
         return self.note.startswith("not run: ")
 
+    @property
+    def file(self) -> str | None:
+        return self.note.removeprefix("file: ") if self.note.startswith("file: ") else None
+
     def __str__(self) -> str:
-        return f"{self.document.name}:{self.line}"
+        return f"{name_of(self.document)}:{self.line}"
+
+
+def name_of(document: Path) -> str:
+    """Two pages may have one name, in different folders."""
+    return str(document.relative_to(ROOT))
 
 
 def blocks(document: Path) -> list[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from frazil.catalog.metrics import RequestMetrics
 from frazil.catalog.settings import ServerSettings
 from frazil.client.translate import ADLS, GCS, S3, Column
 from frazil.client.translate.table import Row
+from frazil.core.schema import show_type
 from frazil.stream.config.kafka_settings import OWNED
 from frazil.stream.config.keys import FILE, PIPELINE
 from frazil.stream.config.shapes import Either, Record
+from frazil.stream.dead_letters import DEAD_LETTERS
+from frazil.stream.decode.decoded import Fault
 
 
 def settings_table() -> list[str]:
@@ -75,8 +79,8 @@ def keys_table(record: Record, leave_out: tuple[str, ...] = ()) -> list[str]:
         for name, spec in keys.keys.items():
             if name in leave_out:
                 continue
-            others = " or ".join(f"`{other}`" for other in keys.one_of if other != name)
-            needed = f"this or {others} is needed" if name in keys.one_of else "needed" if spec.needed else ""
+            choice = ", ".join(f"`{other}`" for other in keys.one_of)
+            needed = f"one of {choice}" if name in keys.one_of else "needed" if spec.needed else ""
             default = spec.default or needed
             rows.append(f"| `{prefix}{name}` | {default} | {spec.about} |")
             inner = spec.shape.table if isinstance(spec.shape, Either) else spec.shape
@@ -95,6 +99,41 @@ def kafka_table() -> list[str]:
     return rows + [f"| {', '.join(names)} | {reason} |" for reason, names in reasons.items()]
 
 
+def letters_table() -> list[str]:
+    rows = ["| column | type | |", "|---|---|---|"]
+    for field in DEAD_LETTERS:
+        required = " required" if field.required else ""
+        rows.append(f"| `{field.name}` | {show_type(field.type)}{required} | {field.doc or ''} |")
+    return rows
+
+
+def faults_table() -> list[str]:
+    return ["| `fault` | meaning |", "|---|---|", *(f"| `{fault}` | {FAULTS[fault]} |" for fault in Fault)]
+
+
+def contracts_table() -> list[str]:
+    """What the test of contracts expects."""
+    from tests.stream.test_contracts import DEAD, DRIFT, EXPECTED, STOP, WORDS
+
+    outcomes = {DEAD: "dead letter", STOP: "stops"}
+    rows = [f"| what comes | {' | '.join(f'`{word}`' for word in WORDS)} |", "|---" * (len(WORDS) + 1) + "|"]
+    for kind, record in DRIFT.items():
+        found = (EXPECTED[kind][word] for word in WORDS)
+        cells = [outcomes[each] if isinstance(each, str) else f"`{json.dumps(each)}`" for each in found]
+        rows.append(f"| {kind}: `{json.dumps(record)}` | {' | '.join(cells)} |")
+    return rows
+
+
+FAULTS = {
+    Fault.BROKEN: "not well-formed: no JSON, cut off, too deep",
+    Fault.EMPTY: "a record without a value",
+    Fault.TYPE: "a value does not fit its column",
+    Fault.MISSING: "a required column has no value",
+    Fault.UNKNOWN_FIELD: "a field that no column has, and the contract discards or cannot take it",
+    Fault.UNKNOWN_SCHEMA: "the registry does not know the schema of the record",
+    Fault.TOO_LARGE: "more bytes than `limits.bytes_per_record`",
+    Fault.ROUTE: "a good record that is for no table",
+}
 LABELS = {
     "frazil_http_requests_total": "`operation`, `status`",
     "frazil_http_request_seconds": "`operation`",
@@ -109,6 +148,9 @@ TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
     ),
     "keys of a pipeline": (ROOT / "docs" / "pipelines.md", lambda: keys_table(PIPELINE)),
     "settings of Kafka": (ROOT / "docs" / "pipelines.md", kafka_table),
+    "columns of dead letters": (ROOT / "docs" / "dead-letters.md", letters_table),
+    "faults": (ROOT / "docs" / "dead-letters.md", faults_table),
+    "contracts": (ROOT / "docs" / "contracts.md", contracts_table),
     "credentials on S3": (ROOT / "docs" / "client.md", s3_credentials),
     "credentials on GCS": (ROOT / "docs" / "client.md", gcs_credentials),
     "credentials on ADLS": (ROOT / "docs" / "client.md", adls_credentials),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.clients.support import duckdb_extensions
-from tests.docs.blocks import DOCUMENTS, ROOT, Block, blocks
+from tests.docs.blocks import DOCUMENTS, ROOT, Block, blocks, name_of
 
 from frazil.devstack.http import status
 from frazil.devstack.kafka import Kafka
@@ -29,7 +29,11 @@ ON_SQLITE = "on SQLite"
 MARK = "\0exported:"
 EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL|OAUTH)_' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
-WITH_COMMANDS = [d for d in DOCUMENTS if any(b.language in ("sh", "python") for b in blocks(d))]
+WITH_COMMANDS = [
+    document
+    for document in DOCUMENTS
+    if any(b.language in ("sh", "python") and not b.skipped and b.file is None for b in blocks(document))
+]
 
 
 class Reader:
@@ -42,10 +46,12 @@ class Reader:
         self.server: subprocess.Popen[bytes] | None = None
         self.variables: dict[str, str] = {}
 
+    def save(self, block: Block) -> None:
+        assert block.file is not None, "it says its name"
+        (self.home / block.file).write_text(self._here(block.text))
+
     def run(self, block: Block) -> str:
-        text = block.text
-        for old, new in self.replacements.items():
-            text = text.replace(old, new)
+        text = self._here(block.text)
         if block.language == "python":
             return self._output(block, [sys.executable, "-W", "error", "-c", _offline_duckdb(text)])
         if SERVE.search(text):
@@ -62,6 +68,11 @@ class Reader:
         if self.server is not None:
             self.server.terminate()
             self.server.wait(20)
+
+    def _here(self, text: str) -> str:
+        for old, new in self.replacements.items():
+            text = text.replace(old, new)
+        return text
 
     def _environment(self) -> dict[str, str]:
         java = find_java()
@@ -138,13 +149,16 @@ def reader(
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=name_of)
 def test_the_commands_work(document: Path, reader: Reader) -> None:
     found = blocks(document)
     if not any(SERVE.search(block.text) for block in found):
         reader.serve()
     ran = 0
     for block, following in zip(found, [*found[1:], None], strict=True):
+        if block.file is not None:
+            reader.save(block)
+            continue
         if block.skipped or block.note == ON_SQLITE or block.language not in ("sh", "python"):
             continue
         output = reader.run(block)

@@ -8,13 +8,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.docs.blocks import DOCUMENTS, ROOT, blocks, table_after
+from tests.docs.blocks import DOCUMENTS, ROOT, blocks, name_of, table_after
 from tests.docs.facts import TABLES
 
 from frazil.jvm.jars import SPARK_ICEBERG, jars
 
 RUN = {"sh", "python"}
-SHOWN = {"text", "toml", "json", "yaml"}
+SHOWN = {"text", "toml", "json", "yaml", "proto", "sql"}
 
 
 @pytest.mark.parametrize("marker", TABLES)
@@ -23,7 +23,7 @@ def test_tables_repeat_the_code(marker: str) -> None:
     assert table_after(document, marker) == make(), "write it anew: python -m tests.docs.facts"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_block_has_a_known_language(document: Path) -> None:
     for block in blocks(document):
         assert block.language in RUN | SHOWN, f"{block}: {block.language!r}"
@@ -31,7 +31,7 @@ def test_every_block_has_a_known_language(document: Path) -> None:
             assert len(block.note) > len("not run: "), f"{block}: say why"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
@@ -62,14 +62,19 @@ def test_json_examples_of_warehouses_are_accepted() -> None:
     assert sorted(kinds) == ["adls", "gcs"]
 
 
-def test_yaml_examples_are_pipelines() -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_yaml_examples_are_pipelines(document: Path, tmp_path: Path) -> None:
+    """The variables that they name are set, and the files that they name are beside them."""
     from frazil.stream.config import parse_pipelines
 
-    environment = {"CATALOG_TOKEN": "token", "KAFKA_PASSWORD": "password"}
-    found = [block for document in DOCUMENTS for block in blocks(document) if block.language == "yaml"]
-    assert found
-    for block in found:
-        assert parse_pipelines(block.text, str(block), environment).pipelines
+    for block in blocks(document):
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.text)
+    for block in blocks(document):
+        if block.language != "yaml":
+            continue
+        environment = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "a value")
+        assert parse_pipelines(block.text, str(block), environment, directory=tmp_path).pipelines
 
 
 def test_versions_are_those_that_are_tested() -> None:
