@@ -91,3 +91,15 @@ def test_a_list_that_lacks_something_beside_a_value_that_does_not_fit(
     found = read(schema, form, [record], Contract(types="discard_value"))
     assert [bad.fault for bad in found.bad] == ([fault] if fault else [])
     assert found.rows.to_pylist() == ([] if fault else [{"o": None}])
+
+
+def test_what_is_left_out_has_to_be_well_formed(read: Read) -> None:
+    """Also the parts that are not looked at any more."""
+    form = settings_of("Outer o = 1;", "message Outer { int64 big = 1; Inner in = 2; } " + _INNER)
+    outer = StructType((Field("big", "int", True), Field("in", StructType((Field("x", "int"),)))))
+    schema = Schema((Field("o", outer),)).with_fresh_ids()
+    big = b"\x08\x80\x80\x80\x80\x80\x20"
+    records = [b"\x0a\x0b" + big + b"\x12\x02\x08\x01", b"\x0a\x0a" + big + b"\x12\x01\x08"]
+    found = read(schema, form, records, Contract(types="discard_value"))
+    assert found.rows.to_pylist() == [{"o": None}]
+    assert faults(found) == [(1, Fault.BROKEN, None)]
