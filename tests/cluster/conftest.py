@@ -1,4 +1,4 @@
-"""One standalone cluster for these tests: it is heavy, and all of them can share it."""
+"""One standalone cluster for the tests of a module: it is heavy, and nobody else needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from frazil.devstack.spark_cluster import SparkCluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkCluster]:
     with SparkCluster(workers=2, cores=1, memory="512m") as found:
         yield found
