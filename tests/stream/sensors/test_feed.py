@@ -142,3 +142,44 @@ def test_other_readings_are_refused(clock: Clock, changed: SensorSource) -> None
         SensorFeed(changed, clock).plan(stamp, Limits(), 1)
     clock.sleep(100)
     assert SensorFeed(SensorSource(records=5), clock).plan(stamp, Limits(), 1).offsets == 5
+
+
+def test_whole_batches(clock: Clock) -> None:
+    feed = SensorFeed(SensorSource(rate=10, records=25, batch=10), clock)
+    first = stamp = stamped(feed)
+    sizes = []
+    for seconds in (0.95, 0.1, 0.9, 0.1, 0.4, 0.1):
+        clock.sleep(seconds)
+        plan = feed.plan(stamp, Limits(records_per_round=3), 4)
+        sizes.append((plan.offsets, plan.lag))
+        stamp = stamped(feed, plan)
+    # A limit that is smaller than a batch, as keys that end soon make it, does not cut one.
+    assert sizes == [(0, 0), (10, 0), (0, 0), (10, 0), (0, 0), (5, 0)]
+    late = feed.plan(first, Limits(records_per_round=19), 4)
+    assert (late.offsets, late.lag) == (10, 15)
+
+
+def test_live_sensors_rest_while_nobody_listens(clock: Clock) -> None:
+    source = SensorSource(rate=10, live=True)
+    feed = SensorFeed(source, clock)
+    stamp = stamped(feed)
+    assert feed.plan(stamp, Limits(), 1).offsets == 0
+    clock.sleep(2)
+    plan = feed.plan(stamp, Limits(), 1)
+    before = rows(feed, stamp, plan)
+    stamp = stamped(feed, plan)
+    clock.sleep(3600)
+    # One that runs on catches up, one that was started does not.
+    assert feed.plan(stamp, Limits(), 1).offsets == 36_000
+    again = SensorFeed(source, clock)
+    assert again.plan(stamp, Limits(), 1).offsets == 0
+    clock.sleep(1)
+    plan = again.plan(stamp, Limits(), 1)
+    after = rows(again, stamp, plan)
+    assert [row["reading"] for row in before + after] == list(range(30))
+    assert after[0]["event_time"] > before[-1]["event_time"]
+    assert after[0]["event_time"] == (BEGAN + timedelta(seconds=3602)).isoformat(
+        timespec="microseconds"
+    ).replace("+00:00", "Z")
+    # Positions carry the new beginning along.
+    assert rows(again, stamped(feed, plan), again.plan(stamped(feed, plan), Limits(), 1)) == []

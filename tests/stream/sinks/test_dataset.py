@@ -187,11 +187,11 @@ def test_rivals(hands: Hands, datasets: Shelf) -> None:
     old.round(3)
     rival = new()
     old.round(3)
-    with pytest.raises(RoundFailed, match="wrote .* first"):
+    with pytest.raises(RoundFailed, match=r"wrote .* first"):
         rival.round(2)
     # It goes on behind the other one's file.
     rival.round(2)
-    with pytest.raises(RoundFailed, match="wrote .* first"):
+    with pytest.raises(RoundFailed, match=r"wrote .* first"):
         old.round(1)
     with pytest.raises(Superseded, match="took over"):
         old.round(1)
