@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type
-from frazil.stream.decode.protobuf_types import is_map, type_of
+from frazil.stream.decode.protobuf_types import is_map, message_of, type_of
 
 _NAMES = (
     "double float int32 int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 sfixed64 bool string bytes"
@@ -97,11 +97,11 @@ def _bent(rng: Random, kind: Type, one: FieldDescriptor) -> Type:
         others: list[Type] = ["long", "string", "boolean", ListType("int"), StructType((Field("a", "int"),))]
         return rng.choice(others)
     if isinstance(kind, StructType):
-        return StructType(_columns(rng, one.message_type)) if not is_map(one) else kind
+        return StructType(_columns(rng, message_of(one))) if not is_map(one) else kind
     if isinstance(kind, ListType):
         return ListType(_bent(rng, kind.element, one), rng.random() < 0.3)
     if isinstance(kind, MapType):
-        value = _bent(rng, kind.value, one.message_type.fields_by_number[2])
+        value = _bent(rng, kind.value, message_of(one).fields_by_number[2])
         return MapType(kind.key, value, rng.random() < 0.3)
     if one.type == FieldDescriptor.TYPE_MESSAGE and rng.random() < 0.2 and kind in ("timestamptz", "long"):
         return StructType((Field("seconds", "long"), Field("nanos", "int")))
@@ -137,7 +137,7 @@ def _field(rng: Random, one: FieldDescriptor) -> bytes:
         return _stray(rng, one.number)
     if is_map(one):
         return b"".join(
-            _tagged(one.number, 2, _sized(record(rng, one.message_type))) for _ in range(_count(rng))
+            _tagged(one.number, 2, _sized(record(rng, message_of(one)))) for _ in range(_count(rng))
         )
     if not one.is_repeated:
         return _value(rng, one)
@@ -153,7 +153,7 @@ def _field(rng: Random, one: FieldDescriptor) -> bytes:
 
 def _value(rng: Random, one: FieldDescriptor) -> bytes:
     if one.type == FieldDescriptor.TYPE_MESSAGE:
-        return _tagged(one.number, 2, _sized(_inside(rng, one.message_type)))
+        return _tagged(one.number, 2, _sized(_inside(rng, message_of(one))))
     wire, data = _scalar(rng, one)
     return _tagged(one.number, wire, data)
 

@@ -11,6 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from frazil.core.errors import InvalidInput
 from frazil.stream.decode.protobuf_descriptors import message_of_text
 from frazil.stream.decode.protobuf_text import parse_proto
+from frazil.stream.decode.protobuf_types import message_of
 
 _HERE = Path(__file__).parent
 
@@ -67,8 +68,8 @@ def test_proto3() -> None:
     found = message_of_text(text, {}, [0])
     fields = {one.name: one for one in found.fields}
     assert [one.has_presence for one in found.fields] == [True, False, True, True, True, True]
-    assert (fields["a"].message_type.full_name, fields["c"].message_type.full_name) == ("A", "B.C")
-    assert fields["m"].message_type.full_name == "map"
+    assert (message_of(fields["a"]).full_name, message_of(fields["c"]).full_name) == ("A", "B.C")
+    assert message_of(fields["m"]).full_name == "map"
     assert message_of_text(text, {}, [1, 0]).full_name == "B.C"
 
 
@@ -80,7 +81,7 @@ def test_references() -> None:
     }
     for order in (references, dict(reversed(references.items()))):
         found = message_of_text(text, order, [0])
-        assert found.fields_by_name["c"].message_type.fields_by_name["x"].is_required
+        assert message_of(found.fields_by_name["c"]).fields_by_name["x"].is_required
     with pytest.raises(InvalidInput, match=r"not there: c\.proto"):
         message_of_text(text, {"b.proto": references["b.proto"]}, [0])
     loop = {"b.proto": 'import "b.proto"; message B {}'}

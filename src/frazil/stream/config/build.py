@@ -23,6 +23,7 @@ from frazil.stream.config.model import (
     ProtobufFormat,
     Source,
     SparkConfig,
+    StatefulConfig,
     TableSource,
     Transform,
 )
@@ -71,6 +72,7 @@ class Builder:
             freshness=found.get("freshness", PipelineConfig.freshness),
             event_time=self._event_time(found, whole),
             transform=transform,
+            stateful=self._stateful(found),
             limits=self._limits(found),
         )
         return replace(made, hash=pipeline_hash(made))
@@ -158,6 +160,25 @@ class Builder:
                 f"event_time: '{name}' is a {show_type(column.type)}; it must be a timestamp or timestamptz",
             )
         return name
+
+    def _stateful(self, found: Found) -> StatefulConfig | None:
+        given = found.get("stateful")
+        if given is None:
+            return None
+        place = found.place_of("stateful")
+        for key, wrong in (
+            ("transform" not in found.nodes, "stateful: there is no transform that could keep state"),
+            ("dataset" in found.nodes, "stateful: a dataset cannot take it; write to a table"),
+        ):
+            if key:
+                self.problems.add(place, wrong)
+        if not isinstance(given, Found):
+            return StatefulConfig(given)
+        if "lateness" in given.nodes and "event_time" not in found.nodes:
+            self.problems.add(
+                given.place_of("lateness"), "lateness: say by 'event_time' which column the watermark follows"
+            )
+        return StatefulConfig(given.get("checkpoint", ""), given.get("lateness"))
 
     def _limits(self, found: Found) -> Limits:
         given = found.get("limits")

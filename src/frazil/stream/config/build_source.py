@@ -103,6 +103,10 @@ class SourceBuilder:
             from frazil.stream.decode.avro_schema import iceberg_schema
 
             return iceberg_schema(format_.schema)
+        if isinstance(format_, ProtobufFormat) and format_.descriptors and format_.message:
+            from frazil.stream.decode.protobuf_schema import declared_schema
+
+            return declared_schema(format_)
         return None
 
     def _files(self, given: Any, start: Start) -> FileSource:

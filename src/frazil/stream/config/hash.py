@@ -48,6 +48,8 @@ def pipeline_hash(pipeline: PipelineConfig) -> str:
     if pipeline.dataset is not None:
         dataset = pipeline.dataset
         document["dataset"] = [*dataset.namespace, dataset.name, dataset.format]
+    if pipeline.stateful is not None:
+        document["stateful"] = pipeline.stateful.lateness
     return config_hash(document)
 
 

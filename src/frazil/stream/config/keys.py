@@ -182,6 +182,26 @@ _MAINTENANCE = Either(
     legal="off, or a mapping with merge_every, keep_snapshots and most_snapshots",
 )
 
+_CHECKPOINT = "a folder such as /var/lib/frazil/clicks or s3a://bucket/checkpoints/clicks"
+_STATEFUL = Either(
+    Text(_CHECKPOINT, values.checkpoint),
+    table=Record(
+        {
+            "checkpoint": Key(
+                Text(_CHECKPOINT, values.checkpoint),
+                "Where Structured Streaming keeps the state; of one pipeline alone.",
+                required=True,
+            ),
+            "lateness": Key(
+                Text("a duration such as 10m", parse_duration, r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"),
+                "`source` has a watermark on `event_time`, this much behind the newest record.",
+                "none: the transform sets it",
+            ),
+        }
+    ),
+    legal=f"{_CHECKPOINT}, or a mapping with checkpoint and lateness",
+)
+
 PIPELINE = Record(
     {
         "source": Key(SOURCE, "What is read.", needed=True),
@@ -196,6 +216,12 @@ PIPELINE = Record(
         "transform": Key(
             _TRANSFORM,
             "SQL over the view `source`, or a Python function. With it the pipeline takes the Spark path.",
+            "none",
+        ),
+        "stateful": Key(
+            _STATEFUL,
+            "The transform keeps state (a window, deduplication, a join of streams): the folder of its "
+            "checkpoint. The pipeline runs as Structured Streaming then.",
             "none",
         ),
         "table": Key(

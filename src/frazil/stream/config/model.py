@@ -215,6 +215,16 @@ class Transform:
 
 
 @dataclass(frozen=True)
+class StatefulConfig:
+    """The transform keeps state from round to round, through Structured Streaming."""
+
+    #: The folder of its state, on a file system that Spark's Hadoop knows.
+    checkpoint: str
+    #: Seconds for which the watermark of `event_time` waits; None: the transform sets watermarks itself.
+    lateness: float | None = None
+
+
+@dataclass(frozen=True)
 class TableConfig:
     namespace: tuple[str, ...]
     name: str
@@ -267,6 +277,7 @@ class PipelineConfig:
     freshness: float = 30.0
     event_time: str | None = None
     transform: Transform | None = None
+    stateful: StatefulConfig | None = None
     limits: Limits = field(default_factory=Limits)
     #: Of everything that decides which rows land, secrets left out.
     hash: str = ""
@@ -293,3 +304,9 @@ class Pipelines:
     catalog: CatalogConfig
     spark: SparkConfig
     pipelines: tuple[PipelineConfig, ...]
+
+    @property
+    def needs_s3a(self) -> bool:
+        """Whether Spark itself keeps something in a bucket."""
+        kept = (pipeline.stateful for pipeline in self.pipelines)
+        return any(state is not None and state.checkpoint.startswith("s3a:") for state in kept)

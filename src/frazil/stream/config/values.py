@@ -73,6 +73,16 @@ def location(text: str) -> str:
     raise InvalidConfig(f"'{text}' is no place: write an absolute path, file:///… or s3://bucket/…")
 
 
+def checkpoint(text: str) -> str:
+    """A folder of Hadoop's file systems, without a slash at the end."""
+    found = text.rstrip("/")
+    if found.startswith("s3:"):
+        raise InvalidConfig(f"'{text}': Spark calls it s3a://bucket/…")
+    if re.fullmatch(r"/.+|[a-z][a-z0-9+.-]*:/.+", found):
+        return found
+    raise InvalidConfig(f"'{text}' is no folder: write an absolute path, or one such as s3a://bucket/…")
+
+
 def glob(text: str) -> str:
     if not text or text.startswith("/") or ".." in text.split("/"):
         raise InvalidConfig(f"'{text}' is no pattern below the folder: write one such as **/*.json")

@@ -13,7 +13,16 @@ from frazil.core.schema import Field, ListType, MapType, SchemaChange, StructTyp
 from frazil.stream.config.model import Contract
 from frazil.stream.decode.drift import Drift
 from frazil.stream.decode.problem import Problem
-from frazil.stream.decode.protobuf_types import TIMES, Source, fits, is_map, source_of, type_of, wrapped
+from frazil.stream.decode.protobuf_types import (
+    TIMES,
+    Source,
+    fits,
+    is_map,
+    message_of,
+    source_of,
+    type_of,
+    wrapped,
+)
 from frazil.stream.decode.rows_types import widened
 
 
@@ -116,7 +125,7 @@ class Planner:
         return self._single(replace(entry, presence=presence), one, column.type, path)
 
     def _map(self, entry: Entry, one: FieldDescriptor, kind: Type, path: tuple[str, ...]) -> Entry:
-        key, value = one.message_type.fields_by_number[1], one.message_type.fields_by_number[2]
+        key, value = message_of(one).fields_by_number[1], message_of(one).fields_by_number[2]
         # Two keys must not become the same one.
         if not isinstance(kind, MapType) or (source_of(key) == Source.STRING and kind.key != "string"):
             return replace(entry, use=Use.CONFLICT)
@@ -140,7 +149,7 @@ class Planner:
         if source == Source.MESSAGE:
             if not isinstance(kind, StructType):
                 return replace(entry, use=Use.CONFLICT)
-            return replace(entry, inner=self.message(one.message_type, kind.fields, path))
+            return replace(entry, inner=self.message(message_of(one), kind.fields, path))
         if not fits(source, kind):
             return replace(entry, source=source, wrapper=False, use=Use.CONFLICT)
         self._widen(source, kind, path)

@@ -55,7 +55,8 @@ class ReferenceProgram:
         return self._message(found, self._plan)
 
     def _message(self, found: Any, plan: Message) -> dict[str, Any]:
-        odd = {one.field_number for one in UnknownFieldSet(found)} if _looks(plan) else set()
+        unknown: Any = UnknownFieldSet
+        odd = {one.field_number for one in unknown(found)} if _looks(plan) else set()
         row: dict[str, Any] = {}
         for entry in plan.entries:
             with _inside(entry.name):
@@ -267,12 +268,12 @@ def _unused(plan: Message) -> int:
     return next(number for number in range(1, len(used) + 2) if number not in used)
 
 
-def _type(entry: Entry) -> int:
+def _type(entry: Entry) -> Any:
     """An enum's numbers may be any; what only clears a oneof is not looked into."""
     if entry.use == Use.CLEARS and entry.source in (Source.STRING, Source.MESSAGE, *TIMES):
-        return int(FieldDescriptorProto.TYPE_BYTES)
+        return FieldDescriptorProto.TYPE_BYTES
     name = "INT32" if entry.source == Source.ENUM else entry.source.name
-    return int(getattr(FieldDescriptorProto, f"TYPE_{name}"))
+    return getattr(FieldDescriptorProto, f"TYPE_{name}")
 
 
 def _inner(entry: Entry) -> Message | None:

@@ -81,10 +81,16 @@ _WRAPPERS = {
 }
 
 
+def message_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a field that is a message."""
+    assert field.message_type is not None, "the field is a message"
+    return field.message_type
+
+
 def source_of(field: FieldDescriptor) -> Source | None:
     """Of one value of a field; None for groups, which are not read."""
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return _MESSAGES.get(field.message_type.full_name, Source.MESSAGE)
+        return _MESSAGES.get(message_of(field).full_name, Source.MESSAGE)
     return _SOURCES.get(field.type)
 
 
@@ -100,7 +106,7 @@ def is_map(field: FieldDescriptor) -> bool:
     return bool(
         field.is_repeated
         and field.type == FieldDescriptor.TYPE_MESSAGE
-        and field.message_type.GetOptions().map_entry
+        and message_of(field).GetOptions().map_entry
     )
 
 
@@ -129,8 +135,8 @@ def iceberg_schema(message: Descriptor) -> Schema:
 def type_of(field: FieldDescriptor, above: tuple[str, ...] = ()) -> Type | None:
     """The type of a column that holds every value of a field; None if there is none."""
     if is_map(field):
-        key = type_of(field.message_type.fields_by_number[1], above)
-        value = type_of(field.message_type.fields_by_number[2], above)
+        key = type_of(message_of(field).fields_by_number[1], above)
+        value = type_of(message_of(field).fields_by_number[2], above)
         return None if key is None or value is None else MapType(key, value)
     kind = _single_type(field, above)
     return ListType(kind) if kind is not None and field.is_repeated else kind
@@ -145,10 +151,12 @@ def _single_type(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
     inside = wrapped(field)
     if inside is not None:
         return _single_type(inside, above)
-    name = field.message_type.full_name
-    if name in above or name == field.containing_type.full_name:
+    name = message_of(field).full_name
+    holder = field.containing_type
+    assert holder is not None, "extensions are no fields of a message"
+    if name in above or name == holder.full_name:
         return None
-    return _struct(field.message_type, (*above, field.containing_type.full_name, name))
+    return _struct(message_of(field), (*above, holder.full_name, name))
 
 
 def _struct(message: Descriptor, above: tuple[str, ...]) -> StructType | None:
