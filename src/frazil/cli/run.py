@@ -91,6 +91,28 @@ def run(
     pipeline that fails does not stop the others; the exit code is then 1.
     """
     pipelines = load(file, names)
+    run_pipelines(
+        pipelines,
+        once=once,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        as_json=as_json,
+        plain=plain,
+        spark_log=spark_log,
+    )
+
+
+def run_pipelines(
+    pipelines: Pipelines,
+    *,
+    once: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    as_json: bool,
+    plain: bool,
+    spark_log: Path | None,
+) -> None:
+    """Until they end or somebody stops them; the options are those of the command."""
     from frazil.stream.observe import Board
 
     board = Board(pipeline.name for pipeline in pipelines.pipelines)

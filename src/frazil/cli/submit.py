@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.pipelines import load
-from frazil.cli.quiet_spark import SparkLog
 from frazil.cli.remote import print_json
-from frazil.cli.run import _Display, _observers, _run, _tell_failures, run, summary
-from frazil.cli.stopping import EndedEarly, Signals
+from frazil.cli.run import run, run_pipelines
 from frazil.core.errors import InvalidInput
 from frazil.lake.session import is_secret
 
@@ -103,7 +99,7 @@ def submit(
         sys.exit(_spark_submit(found))
     else:
         spark = dataclasses.replace(pipelines.spark, master=found.master, settings=found.settings)
-        _drive(dataclasses.replace(pipelines, spark=spark), **running)
+        run_pipelines(dataclasses.replace(pipelines, spark=spark), **running)
 
 
 #: In client mode it is `frazil run`, elsewhere.
@@ -203,37 +199,3 @@ def _spark_submit(found: Submission) -> int:
         raise InvalidInput(f"there is no {program}: SPARK_HOME is not the folder of a Spark")
     environment = os.environ | {"SPARK_HOME": home, "JAVA_HOME": str(java_home())}
     return subprocess.run([program, *found.command[1:]], check=False, env=environment).returncode
-
-
-def _drive(
-    pipelines: Pipelines,
-    *,
-    once: bool,
-    metrics_port: int | None,
-    metrics_host: str,
-    as_json: bool,
-    plain: bool,
-    spark_log: Path | None,
-) -> None:
-    """`frazil run` with these pipelines."""
-    from frazil.stream.observe import Board
-
-    board = Board(pipeline.name for pipeline in pipelines.pipelines)
-    display = _Display(board, as_json)
-    signals, log = Signals(), SparkLog.at(spark_log)
-    logging.basicConfig(filename=log.path, level=logging.WARNING)
-    signals.install()
-    began = time.monotonic()
-    try:
-        with _observers(display, pipelines, plain, (metrics_host, metrics_port), signals) as observers:
-            _run(pipelines, once, display, signals, log, observers)
-    except EndedEarly:
-        display.say("Stopped before anything was read.")
-        return
-    finally:
-        log.keep = bool(board.failures())
-        log.remove()
-    display.say(summary(board, time.monotonic() - began, asked=signals.asked))
-    if board.failures():
-        _tell_failures(display, log)
-        sys.exit(1)
