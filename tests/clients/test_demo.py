@@ -48,6 +48,7 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
             "spark",
             "pyiceberg",
             "duckdb",
+            "sensors",
             "verify",
         ]
         produced = steps["run"]["produced"]
@@ -55,6 +56,8 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
         assert {steps[name]["orders"] for name in ("spark", "pyiceberg", "duckdb")} == {produced}
         assert len({steps[name]["amount"] for name in ("spark", "pyiceberg", "duckdb")}) == 1
         assert steps["services"]["s3"] is True
+        assert steps["sensors"]["files"] > 1
+        assert steps["sensors"]["readings"] > 100
         status, info = call("GET", f"{document['uri']}/management/v1/info")
         assert (status, info["bootstrapped"]) == (200, True)
         process.send_signal(signal.SIGINT)

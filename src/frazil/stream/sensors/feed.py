@@ -112,7 +112,8 @@ class SensorFeed:
     def _end(self, stamp: Stamp, now: datetime) -> int:
         passed = (now - self._anchor(stamp)) // datetime.resolution
         there = int(passed / self._step)
-        whole = there // self._source.batch * self._source.batch
+        taken, batch = stamp.positions[STREAM].next[0], self._source.batch
+        whole = taken + (there - taken) // batch * batch
         records = self._source.records
         if records is None:
             return whole
