@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import Producer
@@ -24,6 +24,7 @@ from frazil.stream.config.model import SparkConfig
 from frazil.stream.kafka.log import KafkaLog
 from frazil.stream.plan import parallelism
 
+Stamping: TypeAlias = Callable[..., None]
 PASSWORD = "password-of-the-catalog"
 COLUMNS = (
     column(1, "id", required=True),
@@ -77,9 +78,9 @@ pipelines:
         assert isinstance(found, dict)
         return found
 
-    def create(self, *columns: Any) -> None:
+    def create(self, *columns: Any, table: str = "orders") -> None:
         self.catalog.create_namespace(self.namespace).ok()
-        self.catalog.create_table([self.namespace], "orders", schema=schema(*columns)).ok()
+        self.catalog.create_table([self.namespace], table, schema=schema(*columns)).ok()
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_it_reads_well(world: World) -> None:
         "orders",
         f"  reads         {world.topic}: 4 offsets in 2 partitions (0 to 4, 0 to 0)",
         "  begins        at the earliest record",
-        "  path          fused: no transform, so rows go from Kafka to Parquet inside the tasks",
+        "  path          fused: no transform, so rows go from the source to files inside the tasks",
         f"  table         {world.namespace}.orders: would be created, and its namespace (Iceberg format 2)",
         "  columns       id      long not null",
         "                amount  decimal(10, 2)",
@@ -186,11 +187,11 @@ def test_a_table_that_does_not_fit(world: World) -> None:
 
 
 @pytest.fixture
-def stamped(world: World) -> Callable[[int], None]:
+def stamped(world: World) -> Stamping:
     """Makes the table, with a commit of the pipeline that read so many records of partition 0."""
 
-    def stamp(read: int) -> None:
-        world.create(*COLUMNS)
+    def stamp(read: int, table: str = "orders") -> None:
+        world.create(*COLUMNS, table=table)
         (config,) = load_pipelines(world.write(), {"CATALOG_TOKEN": PASSWORD}).pipelines
         log = KafkaLog(kafka_of(config))
         positions = {world.topic: Position(id=log.topics()[world.topic].id, next=(read,))}
@@ -205,12 +206,12 @@ def stamped(world: World) -> Callable[[int], None]:
         ).encode()
         summary = {"operation": "append", stamp_key("orders"): text}
         updates = [add_snapshot(1, summary=summary), set_ref(1)]
-        world.catalog.commit([world.namespace], "orders", *updates).ok()
+        world.catalog.commit([world.namespace], table, *updates).ok()
 
     return stamp
 
 
-def test_it_goes_on_after_the_last_commit(world: World, stamped: Callable[[int], None]) -> None:
+def test_it_goes_on_after_the_last_commit(world: World, stamped: Stamping) -> None:
     stamped(3)
     found = world.planned(world.write())
     assert found["begins"] == "after its last commit (epoch 2, round 7)"
@@ -221,7 +222,7 @@ def test_it_goes_on_after_the_last_commit(world: World, stamped: Callable[[int],
     assert "not the one that made the last commit" in changed["notes"][-1]
 
 
-def test_a_log_that_changed_is_a_problem(world: World, stamped: Callable[[int], None]) -> None:
+def test_a_log_that_changed_is_a_problem(world: World, stamped: Stamping) -> None:
     stamped(9)
     found = world.planned(world.write(), code=1)
     assert "the log lost records" in found["problems"][0]
@@ -254,6 +255,34 @@ def test_a_pattern_that_matches_nothing_yet(world: World) -> None:
     found = world.planned(world.write(**{f"topics: {world.topic}": "pattern: no-such-topic-.*"}))
     assert "no topic matches the pattern yet" in found["notes"][0]
     assert found["rounds"] == 0
+
+
+def test_other_sources_and_routed_tables(world: World) -> None:
+    world.create(*COLUMNS)
+    other = f"""
+  copies:
+    source: {{table: {world.namespace}.elsewhere}}
+    table: {world.namespace}.orders
+  files:
+    source: {{files: {{path: /data/in, pattern: "*.json"}}}}
+    schema: {{id: long, kind: string}}
+    table: {world.namespace}.of_{{kind}}
+"""
+    copies, files = json.loads(world.plan(world.write(other), "copies", "files", "--json").stdout)
+    assert copies["source"] == f"what is appended to {world.namespace}.elsewhere"
+    assert (copies["topics"], copies["problems"]) == ([], [])
+    assert files["source"] == "files in /data/in, *.json"
+    assert files["notes"] == [f"how far it is, is kept in {world.namespace}.of_dead_letters"]
+    shown = world.plan(world.write(other.replace(f"{world.namespace}.orders", "new.one")), "copies", "files")
+    assert "  columns       those of the source" in shown.stdout
+    assert f"{world.namespace}.of_{{kind}}: one for each value, created as they come" in shown.stdout
+
+
+def test_a_routed_pipeline_goes_on_where_its_home_table_is(world: World, stamped: Stamping) -> None:
+    stamped(3, "routed_dead_letters")
+    found = world.planned(world.write(**{f"{world.namespace}.orders": f"{world.namespace}.{{id}}"}))
+    assert found["begins"] == "after its last commit (epoch 2, round 7)"
+    assert found["offsets"] == 1
 
 
 def test_a_wrong_file_is_told_with_its_lines(command: Command, tmp_path: Path) -> None:

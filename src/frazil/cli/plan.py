@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frazil.stream.plan import PipelinePlan, TablePlan, TopicPlan
 
 _PATHS = {
-    "fused": "fused: no transform, so rows go from Kafka to Parquet inside the tasks",
+    "fused": "fused: no transform, so rows go from the source to files inside the tasks",
     "spark": "Spark: records become a DataFrame, the transform runs, the same writer ends it",
 }
 #: Of a source with many topics only these are shown one by one; --json has all.
@@ -69,6 +69,7 @@ def document(found: PipelinePlan) -> dict[str, Any]:
         "pipeline": found.pipeline,
         "path": found.path,
         "begins": found.begins,
+        "source": found.source,
         "topics": [_topic_document(topic) for topic in found.topics or ()],
         "offsets": found.offsets,
         "rounds": found.rounds,
@@ -116,7 +117,7 @@ def _reads(found: PipelinePlan) -> str:
     from frazil.stream.observe.texts import counted
 
     if found.topics is None:
-        return "not known"
+        return found.source or "not known"
     shown = [
         f"{topic.name}: {counted(topic.offsets, 'offset')} in {counted(len(topic.ends), 'partition')} "
         f"({', '.join(f'{a} to {b}' for a, b in zip(topic.starts, topic.ends, strict=True))})"
@@ -131,6 +132,8 @@ def _table(table: TablePlan) -> dict[str, str]:
     if table.exists is None:
         return {"table": f"{table.name} (not known whether it exists)"}
     state = "exists" if table.exists else "would be created"
+    if "{" in table.name:
+        state = "one for each value, created as they come"
     if table.creates_namespace:
         state += ", and its namespace"
     if table.format_version is None:
@@ -149,6 +152,8 @@ def _columns(table: TablePlan) -> str:
 
     if table.schema is None:
         return "those that the transform gives"
+    if not table.schema.fields:
+        return "those of the source"
     width = max(len(one.name) for one in table.schema)
     return "\n".join(
         f"{one.name:<{width}}  {show_type(one.type)}{' not null' if one.required else ''}"

@@ -16,7 +16,15 @@ from frazil.core.partitioning import PartitionField, PartitionSpec
 from frazil.core.schema import Schema
 from frazil.core.stamp import Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
-from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig, SensorSource, SparkConfig
+from frazil.stream.config.model import (
+    FileSource,
+    KafkaSource,
+    Limits,
+    PipelineConfig,
+    SensorSource,
+    SparkConfig,
+    TableSource,
+)
 from frazil.stream.fit import problems as fit_problems
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 from frazil.stream.rounds import RoundPlan
@@ -45,7 +53,7 @@ class TablePlan:
     name: str
     #: None: the catalog could not be asked.
     exists: bool | None = None
-    #: None where only Spark can tell: the columns are what the transform gives.
+    #: None where only Spark can tell: the columns are what the transform gives. Without fields: the source's.
     schema: Schema | None = None
     partitioning: tuple[str, ...] = ()
     #: None of a generic table.
@@ -66,6 +74,8 @@ class PipelinePlan:
     stamp: Stamp | None = None
     #: Where it begins, in words.
     begins: str = ""
+    #: The source in words, if it is not Kafka.
+    source: str | None = None
     #: None: Kafka could not be asked, or is not the source.
     topics: tuple[TopicPlan, ...] | None = None
     #: Rounds until everything is in that is in the log now, and tasks of the first; None: not known.
@@ -92,7 +102,8 @@ class _Findings:
 def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) -> PipelinePlan:
     """Ask the catalog and Kafka. What would keep the pipeline from running is part of the answer."""
     found = _Findings()
-    table, stamp = (_table if config.dataset is None else _dataset)(config, client, found)
+    ask = _dataset if config.dataset is not None else _routed if config.table.routed else _table
+    table, stamp = ask(config, client, found)
     topics: tuple[TopicPlan, ...] | None = None
     first: RoundPlan | None = None
     try:
@@ -113,6 +124,7 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         config.limits,
         stamp,
         _begins(config, stamp) if found.position_known else "not known",
+        _other_source(config),
         topics,
         None if first is None else -(-total // config.limits.records_per_round),
         None if first is None else len(first.tasks),
@@ -161,7 +173,8 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
     schema = _schema(metadata)
     there = show_partitioning(_spec(metadata, schema).fields)
     version = int(metadata.get("format-version", 2))
-    if config.transform is None:
+    # The columns of the source are not known here.
+    if config.transform is None and config.schema.fields:
         found.problems += fit_problems(config.source_schema, schema)
     wanted = show_partitioning(table.partitioning)
     if table.partitioning and wanted != there:
@@ -169,6 +182,10 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
             f"the table is partitioned by {', '.join(there) or 'nothing'}; 'partitioning' of the pipeline "
             f"({', '.join(wanted)}) is for a new table only"
         )
+    return TablePlan(name, True, schema, there, version, loaded.location), _stamp(config, metadata, found)
+
+
+def _stamp(config: PipelineConfig, metadata: Mapping[str, Any], found: _Findings) -> Stamp | None:
     stamp = None
     try:
         stamp = find_stamp(MetadataHistory(metadata), config.name)
@@ -177,7 +194,22 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
         found.position_known = False
     if stamp is not None and stamp.config not in ("", config.hash):
         found.notes.append("the configuration is not the one that made the last commit")
-    return TablePlan(name, True, schema, there, version, loaded.location), stamp
+    return stamp
+
+
+def _routed(config: PipelineConfig, client: Client, found: _Findings) -> tuple[TablePlan, Stamp | None]:
+    """Which tables there will be, the rows tell; how far the pipeline is, its home table does."""
+    table = _new_table(config, client, written(*config.table.namespace, config.table.name), found)
+    found.notes.append(f"how far it is, is kept in {written(*config.home[0], config.home[1])}")
+    try:
+        metadata = client.tables.load(*config.home).metadata
+    except NotFound:
+        return table, None
+    except FrazilError as error:
+        found.problems.append(error.message)
+        found.position_known = False
+        return table, None
+    return table, _stamp(config, metadata, found)
 
 
 def _dataset(config: PipelineConfig, client: Client, found: _Findings) -> tuple[TablePlan, Stamp | None]:
@@ -230,6 +262,18 @@ def _log(
         next_ = known.positions[name].next if name in known.positions else ()
         topics.append(TopicPlan(name, next_ + (0,) * (len(ends) - len(next_)), ends))
     return tuple(topics), first
+
+
+def _other_source(config: PipelineConfig) -> str | None:
+    match config.source:
+        case FileSource(location=location, pattern=pattern):
+            return f"files in {location}" + ("" if pattern == "**" else f", {pattern}")
+        case SensorSource(sensors=sensors, rate=rate):
+            return f"{sensors} sensors, {rate:g} readings a second"
+        case TableSource(namespace=namespace, name=name):
+            return f"what is appended to {written(*namespace, name)}"
+        case _:
+            return None
 
 
 def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
