@@ -25,7 +25,7 @@ class Result:
 
     @property
     def wanted(self) -> str:
-        return f"{self.sense}{self.goal:g}"
+        return f"{self.sense}{self.goal:.10g}"
 
     @property
     def verdict(self) -> str:

@@ -8,9 +8,11 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from bench.ingest.encodings import Name, format_of
 from bench.ingest.messages import SCHEMA
 from bench.ingest.place import NAMESPACE
 from frazil.core.schema import Field, Schema
@@ -18,7 +20,6 @@ from frazil.jvm.jars import SPARK_ICEBERG, SPARK_KAFKA, jars
 from frazil.lake.session import spark_session, spark_settings
 from frazil.stream.config.model import (
     CatalogConfig,
-    JsonFormat,
     KafkaSource,
     PipelineConfig,
     Pipelines,
@@ -43,6 +44,8 @@ _SPARK_TYPES = {"long": "bigint", "timestamptz": "bigint"}
 class Addresses:
     bootstrap_servers: str
     catalog_uri: str
+    #: The schema registry's.
+    registry: str | None = None
 
 
 Ingest = Callable[[str, str], None]
@@ -166,13 +169,19 @@ def _plain(addresses: Addresses) -> tuple[SparkSession, Ingest]:
 
 
 def pipelines(
-    addresses: Addresses, topic: str, table: str, *, sql: str | None = None, freshness: float = 30.0
+    addresses: Addresses,
+    topic: str,
+    table: str,
+    *,
+    encoding: Name = "json",
+    sql: str | None = None,
+    freshness: float = 30.0,
 ) -> Pipelines:
     """Our own way: one pipeline from the topic to the table."""
     one = PipelineConfig(
         name=PIPELINE,
         source=KafkaSource({"bootstrap.servers": addresses.bootstrap_servers}, topics=(topic,)),
-        format=JsonFormat(timestamps="ms"),
+        format=format_of(encoding, addresses.registry),
         schema=Schema(tuple(Field(name, kind) for name, kind in SCHEMA.items())),
         table=TableConfig((NAMESPACE,), table),
         freshness=freshness,
@@ -188,25 +197,25 @@ class Silent:
         pass
 
 
-def _ours(addresses: Addresses, sql: str | None = None) -> tuple[SparkSession, Ingest]:
+def _ours(
+    addresses: Addresses, *, encoding: Name = "json", sql: str | None = None
+) -> tuple[SparkSession, Ingest]:
     from frazil.stream.runner import Runner
 
     spark = spark_session(master=_MASTER, memory=_MEMORY)
 
     def ingest(topic: str, table: str) -> None:
-        given = pipelines(addresses, topic, table, sql=sql)
+        given = pipelines(addresses, topic, table, encoding=encoding, sql=sql)
         for error in Runner(given, spark, observer=Silent(), once=True).run().values():
             raise error
 
     return spark, ingest
 
 
-def _transformed(addresses: Addresses) -> tuple[SparkSession, Ingest]:
-    return _ours(addresses, "SELECT * FROM source")
-
-
 _DRIVERS: dict[str, Callable[[Addresses], tuple[SparkSession, Ingest]]] = {
     "fused": _ours,
-    "sparkpath": _transformed,
+    "avro": partial(_ours, encoding="avro"),
+    "protobuf": partial(_ours, encoding="protobuf"),
+    "sparkpath": partial(_ours, sql="SELECT * FROM source"),
     "spark": _plain,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -29,6 +29,8 @@ _FIRST_TS = 1_767_225_600_000  # 2026-01-01, milliseconds
 _CHUNK = 100_000
 
 Ids = npt.NDArray[np.int64]
+#: The messages of some ids.
+Render = Callable[[Ids], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -92,16 +94,16 @@ def wrong(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     return found
 
 
-def produce(bootstrap_servers: str, topic: str, rows: int) -> None:
+def produce(bootstrap_servers: str, topic: str, rows: int, rendered: Render = render) -> None:
     """Fill a topic with ids 0 to `rows`, even ids in partition 0 and odd ones in partition 1."""
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(PARTITIONS, mp_context=spawned) as pool:
-        waiting = [pool.submit(_fill, bootstrap_servers, topic, p, rows) for p in range(PARTITIONS)]
+        waiting = [pool.submit(_fill, bootstrap_servers, topic, p, rows, rendered) for p in range(PARTITIONS)]
         for one in waiting:
             one.result()
 
 
-def _fill(bootstrap_servers: str, topic: str, partition: int, rows: int) -> None:
+def _fill(bootstrap_servers: str, topic: str, partition: int, rows: int, rendered: Render) -> None:
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -117,7 +119,7 @@ def _fill(bootstrap_servers: str, topic: str, partition: int, rows: int) -> None
     )
     ids = np.arange(partition, rows, PARTITIONS, dtype=np.int64)
     for start in range(0, len(ids), _CHUNK):
-        for value in render(ids[start : start + _CHUNK]):
+        for value in rendered(ids[start : start + _CHUNK]):
             while True:
                 try:
                     producer.produce(topic, value, partition=partition)

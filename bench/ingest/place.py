@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -25,8 +25,10 @@ from pyiceberg.types import (
 )
 
 from bench.ingest import messages
+from bench.ingest.encodings import REGISTERED, Name, renderer
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
+from frazil.devstack.registry import SchemaRegistry
 
 NAMESPACE = "bench"
 _TYPES: dict[str, PrimitiveType] = {
@@ -57,6 +59,8 @@ class Place:
 
     kafka: Kafka
     server: FrazilServer
+    #: Only where a format needs it.
+    registry: SchemaRegistry | None = None
     #: Rows by topic.
     topics: dict[str, int] = field(default_factory=dict)
 
@@ -64,13 +68,21 @@ class Place:
     def catalog(self) -> RestCatalog:
         return RestCatalog("bench", uri=self.server.catalog_uri)
 
-    def fill(self, topic: str, rows: int) -> str:
+    def fill(self, topic: str, rows: int, encoding: Name = "json") -> str:
         """A topic with that many messages, made once."""
         if topic not in self.topics:
             self.kafka.create_topic(topic, partitions=messages.PARTITIONS)
-            messages.produce(self.kafka.bootstrap_servers, topic, rows)
+            messages.produce(self.kafka.bootstrap_servers, topic, rows, self.renderer(encoding))
             self.topics[topic] = rows
         return topic
+
+    def renderer(self, encoding: Name) -> messages.Render:
+        """Its schema is registered, where it has one; again is fine."""
+        if encoding not in REGISTERED:
+            return renderer(encoding)
+        assert self.registry is not None, "it was asked for"
+        kind, schema = REGISTERED[encoding]
+        return renderer(encoding, self.registry.register(f"bench-{encoding}", schema, kind))
 
     def create(self, table: str) -> None:
         """An empty table, the same for every side."""
@@ -107,9 +119,10 @@ class Place:
 
 
 @contextmanager
-def place() -> Iterator[Place]:
-    with Kafka() as kafka, FrazilServer() as server:
-        yield Place(kafka, server)
+def place(*, registry: bool) -> Iterator[Place]:
+    with ExitStack() as stack:
+        kafka, server = stack.enter_context(Kafka()), stack.enter_context(FrazilServer())
+        yield Place(kafka, server, stack.enter_context(SchemaRegistry()) if registry else None)
 
 
 def _files(table: Table) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from bench.ingest import drivers
 from bench.ingest.drivers import Addresses, DriverProcess
+from bench.ingest.encodings import Name
 from bench.ingest.messages import SCHEMA
 from bench.ingest.meter import spark_processes
 from bench.ingest.place import NAMESPACE, Place
@@ -23,6 +24,8 @@ class Side(ABC):
 
     name: ClassVar[str]
     label: ClassVar[str]
+    #: Of the messages that it reads.
+    encoding: ClassVar[Name] = "json"
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -48,7 +51,9 @@ class SparkSide(Side):
     driver: ClassVar[str]
 
     def start(self) -> None:
-        addresses = Addresses(self.place.kafka.bootstrap_servers, self.place.server.catalog_uri)
+        place = self.place
+        registry = place.registry.url if place.registry is not None else None
+        addresses = Addresses(place.kafka.bootstrap_servers, place.server.catalog_uri, registry)
         self._process = DriverProcess(drivers.serve, self.driver, addresses)
 
     def ingest(self, topic: str, table: str) -> None:
@@ -64,6 +69,16 @@ class SparkSide(Side):
 class Fused(SparkSide):
     name = driver = "fused"
     label = "frazil, fused"
+
+
+class FusedAvro(SparkSide):
+    name = driver = encoding = "avro"
+    label = "frazil, fused, Avro"
+
+
+class FusedProtobuf(SparkSide):
+    name = driver = encoding = "protobuf"
+    label = "frazil, fused, Protobuf"
 
 
 class SparkPath(SparkSide):
@@ -126,4 +141,6 @@ class FlinkSide(Side):
         self._flink.close()
 
 
-SIDES: dict[str, type[Side]] = {side.name: side for side in (Fused, PlainSpark, SparkPath, FlinkSide)}
+SIDES: dict[str, type[Side]] = {
+    side.name: side for side in (Fused, FusedAvro, FusedProtobuf, PlainSpark, SparkPath, FlinkSide)
+}

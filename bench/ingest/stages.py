@@ -5,9 +5,12 @@ from __future__ import annotations
 import resource
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
+from bench.ingest.encodings import REGISTERED, Name, format_of
 from bench.ingest.messages import SCHEMA
 from bench.ingest.place import Place
 from frazil.core.partitioning import PartitionSpec
@@ -15,20 +18,23 @@ from frazil.core.schema import Field, Schema
 from frazil.lake.files import WriteTarget
 from frazil.lake.storage import FileStorage
 from frazil.lake.writer import TableWriter
-from frazil.stream.config.model import JsonFormat
-from frazil.stream.decode.json import JsonDecoder
+from frazil.stream.config.model import Contract
+from frazil.stream.decode.decoded import Decoder
+from frazil.stream.decode.formats import decoder_of
 from frazil.stream.kafka.fetch import SliceReader
 from frazil.stream.source import RawBatch, Slice
 
 _ROWS = 1_000_000
+#: Records of a batch, as the fetcher makes them.
+_BATCH = 65_536
+_ENCODINGS: tuple[Name, ...] = ("json", "avro", "protobuf", "csv")
 
 
 def measure(where: Place, topic: str) -> dict[str, float]:
-    """CPU-seconds a million rows, by stage."""
-    schema = Schema(tuple(Field(name, kind) for name, kind in SCHEMA.items())).with_fresh_ids()
+    """CPU-seconds a million rows of JSON, by stage."""
     rows = min(_ROWS, where.topics[topic] // 2)
-    settings = {"bootstrap.servers": where.kafka.bootstrap_servers}
-    reader, decoder = SliceReader(settings), JsonDecoder(schema, JsonFormat(timestamps="ms"))
+    reader = SliceReader({"bootstrap.servers": where.kafka.bootstrap_servers})
+    schema, decoder = _schema(), _decoder(where, "json")
 
     def fetched() -> Iterator[RawBatch]:
         yield from reader.read([Slice(topic, 0, 0, rows)])
@@ -54,6 +60,37 @@ def measure(where: Place, topic: str) -> dict[str, float]:
         name: totals[name] - (totals[names[number - 1]] if number else 0.0)
         for number, name in enumerate(names)
     }
+
+
+def decoding(where: Place, rows: int) -> dict[str, float]:
+    """CPU-seconds a million rows of each format, decoded from memory; needs no broker."""
+    rows = min(_ROWS, rows)
+    found = dict[str, float]()
+    for encoding in _ENCODINGS:
+        if encoding in REGISTERED and where.registry is None:
+            continue
+        decoder, batches = _decoder(where, encoding), _batches(where, encoding, rows)
+        found[encoding] = _cpu(partial(map, decoder.decode, batches)) / rows * 1e6
+    return found
+
+
+def _batches(where: Place, encoding: Name, rows: int) -> list[RawBatch]:
+    rendered = where.renderer(encoding)
+    batches = []
+    for start in range(0, rows, _BATCH):
+        ids = np.arange(start, min(rows, start + _BATCH), dtype=np.int64)
+        values, offsets = pa.array(rendered(ids), pa.binary()), pa.array(ids)
+        batches.append(RawBatch("memory", 0, values, offsets, offsets))
+    return batches
+
+
+def _schema() -> Schema:
+    return Schema(tuple(Field(name, kind) for name, kind in SCHEMA.items())).with_fresh_ids()
+
+
+def _decoder(where: Place, encoding: Name) -> Decoder:
+    registry = where.registry.url if where.registry is not None else None
+    return decoder_of(format_of(encoding, registry), _schema(), Contract())
 
 
 def _cpu(stage: Callable[[], Iterator[object]]) -> float:
