@@ -97,6 +97,8 @@ class World:
     def pipeline(self, topic: str, table: str, **settings: Any) -> PipelineConfig:
         settings = {"schema": SCHEMA, "freshness": "1s", "topics": topic} | settings
         name = settings.pop("name", f"p-{topic}")
+        if settings["schema"] is None:
+            del settings["schema"]
         return frazil.Pipeline(name, table=f"paths.{table}", **settings)
 
     def run(self, *pipelines: PipelineConfig) -> None:
@@ -130,9 +132,12 @@ class World:
 
     def spark_sql(self, text: str) -> None:
         """With `{}` for the namespace of the tables."""
+        self.spark_rows(text)
+
+    def spark_rows(self, text: str) -> list[dict[str, Any]]:
         with Client(self.server.uri, warehouse=self.warehouse) as client:
             use_catalog(self.spark, "world", client)
-        self.spark.sql(text.format("world.paths"))
+        return [row.asDict() for row in self.spark.sql(text.format("world.paths")).collect()]
 
     def exists(self, table: str) -> bool:
         with Client(self.server.uri, warehouse=self.warehouse) as client:
