@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.stream.world import World, record, records
 
-from frazil.core.errors import BadRecord
+from frazil.core.errors import BadRecord, InvalidConfig
 from frazil.stream.events import RoundCommitted
 
 BY = ("partition", "offset")
@@ -85,3 +85,11 @@ def test_what_a_record_has_besides_its_value(world: World) -> None:
     assert rows[2]["kafka_headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
     assert rows[0]["kafka_timestamp"].year >= 2026
     assert rows[0]["kafka_key"] is None
+
+
+def test_a_table_that_is_not_for_letters_gets_none(world: World) -> None:
+    """They would be rows of nulls there, and so be lost."""
+    world.spark_sql("CREATE TABLE {}.odd_dead_letters (id bigint)")
+    topic = world.topic([{"id": "x"}], partitions=1)
+    with pytest.raises(InvalidConfig, match="odd_dead_letters, which is not one: the table has no column"):
+        world.run(world.pipeline(topic, "odd", schema={"id": "long"}))

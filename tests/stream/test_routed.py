@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.stream.world import World
 
+from frazil.client import Client
 from frazil.core.errors import InvalidInput
 from frazil.core.stamp import Stamp, stamp_key
+from frazil.maintenance import Caretaker
 
 SCHEMA = {"id": "long required", "kind": "string"}
 BY = ("partition", "offset")
@@ -74,3 +76,25 @@ def test_a_table_that_cannot_take_the_rows_does_not_stop_the_others(world: World
     assert [row["id"] for row in world.rows("fit_b")] == [1, 11]
     (letter,) = world.rows("fit_dead_letters", BY)
     assert "the table paths.fit_a cannot take it: the table has no column 'kind'" in letter["reason"]
+
+
+def test_a_record_cannot_name_a_table_that_is_not_for_rows(world: World) -> None:
+    """Neither the pipeline's own tables, nor what is no table, nor nothing: the rest is not kept up."""
+    with Client(world.server.uri, warehouse=world.warehouse) as client:
+        client.namespaces.create("paths", exist_ok=True)
+        client.generic_tables.create("paths", "kept_files", "json")
+    names = ("kept_dead_letters", "kept_files", "", "kept_rows")
+    topic = world.topic(kinds(*names), partitions=1)
+    letters = {"table": "paths.kept_dead_letters"}
+    world.run(world.pipeline(topic, "{kind}", schema=SCHEMA, dead_letters=letters))
+    assert [row["id"] for row in world.rows("kept_rows")] == [3]
+    found = world.rows("kept_dead_letters", BY)
+    assert [(row["offset"], row["stage"]) for row in found] == [(0, "route"), (1, "route"), (2, "route")]
+
+
+def test_the_home_table_is_looked_after(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round commits to it, also one without a bad record."""
+    seen: list[str] = []
+    monkeypatch.setattr(Caretaker, "committed", lambda _, table: seen.append(str(table)))
+    world.run(world.pipeline(world.topic(kinds("a")), "cared_{kind}", schema=SCHEMA))
+    assert seen == ["paths.cared_a", "paths.cared_dead_letters"]

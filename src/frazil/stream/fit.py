@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type, show_type
+from frazil.stream.config.model import PipelineConfig
 
 #: What may be widened without loss, as Iceberg promotes types.
 _WIDER = {"int": {"long"}, "float": {"double"}}
@@ -15,6 +18,22 @@ def problems(rows: Schema, table: Schema) -> list[str]:
     the table wants a value is refused when it is met.
     """
     return _struct_problems(rows.fields, table.fields, "")
+
+
+def followed(config: PipelineConfig, table: Schema) -> Schema:
+    """The columns that values are decoded into: where the contract lets it grow, those of the table."""
+    contract = config.contract
+    if config.transform is not None or "evolve" not in (contract.columns, contract.types):
+        return config.schema
+    given = {field.name: field for field in config.schema}
+    beside = {field.name for field in config.metadata.fields()}
+    fields = [
+        replace(given[field.name], type=field.type) if field.name in given else replace(field, required=False)
+        for field in table
+        if field.name in given or (contract.columns == "evolve" and field.name not in beside)
+    ]
+    there = {field.name for field in fields}
+    return Schema((*fields, *(field for field in config.schema if field.name not in there)))
 
 
 def _struct_problems(rows: tuple[Field, ...], table: tuple[Field, ...], path: str) -> list[str]:

@@ -88,7 +88,7 @@ class TableWriting:
     #: Rows for a table that is not there: it is made, the pipeline stops, or they become dead letters.
     unknown_tables: str = "evolve"
     single: bool = False
-    #: Tables that cannot be written, with the reason: their rows become dead letters.
+    #: Tables that rows cannot or may not go to, with the reason: those rows become dead letters.
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def open(self, number: int, attempt: int, keys: Keys) -> Outlet:
@@ -109,6 +109,8 @@ class TableOutlet:
         self._missing: dict[str, None] = {}
         self._known = {name_key(name): name for name in self.writing.tables}
         self._template = _HOLE.split(self.writing.table)
+        #: Where the name of a table begins behind its namespace, in which there are no columns.
+        self._behind = self._template[0].rfind(".") + 1
 
     def write(self, rows: pa.RecordBatch) -> None:
         for name, part in self._routed(rows, None, []):
@@ -203,7 +205,7 @@ class TableOutlet:
                 raise InvalidInput(f"{reason}. Make the table, or let `contract.tables` be evolve")
             return reason
         try:
-            check_name(name, f"the table of {self._columns()}")
+            check_name(name[self._behind :], f"the table of {self._columns()}")
         except InvalidInput as error:
             return error.message
         return None

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, NoSuchTable
+from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, InvalidInput, NoSuchTable
 from frazil.core.names import name_key, show
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Schema
@@ -31,7 +31,7 @@ from frazil.maintenance import Caretaker
 from frazil.stream.config.model import PipelineConfig, TableConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
 from frazil.stream.decode.drift import settled
-from frazil.stream.fit import problems
+from frazil.stream.fit import followed, problems
 from frazil.stream.jobs import JobResult
 from frazil.stream.needs import Needs
 from frazil.stream.outlets import Destination, TableWriting
@@ -91,6 +91,8 @@ class IcebergSink:
         self._own = {str(table): table for table in (ledger, self._dead) if table is not None}
         self._caretaker = Caretaker(spark, lake, config.maintenance, file_size=config.table.files.size)
         self._touched: set[str] = set()
+        #: Names of routed rows that no table can have, with the reason.
+        self._unmade: dict[str, str] = {}
         self._writer: PipelineWriter | None = None
         self._replays = beside_letters
         self._many = config.table.routed or beside_letters
@@ -100,8 +102,8 @@ class IcebergSink:
         self._main = None if config.table.routed else self._made(self._table) if beside_letters else self.home
         self.schema = config.schema
         self._follow()
-        if not self._many:
-            self._require_fit()
+        if self._main is not None:
+            self._require_fit(self._main)
 
     def before(self) -> Stamp | None:
         """What the pipeline had written when it was opened; None: it never ran."""
@@ -118,7 +120,7 @@ class IcebergSink:
         if self._dead is not None and str(self._dead) not in self._writer.tables:
             # Else it is made with the first bad record.
             with suppress(NoSuchTable):
-                self._join(self._lake.load(self._dead.namespace, self._dead.name))
+                self._join(self._loaded(self._dead))
         if self._main is not None and self._main is not self.home:
             self._join(self._main)
         self._sweep(self.home)
@@ -138,23 +140,26 @@ class IcebergSink:
     def begin(self, plan: RoundPlan) -> Turn:
         ticket = self.writer.begin()
         self._follow()
-        refused: dict[str, str] = {}
-        if self._many:
-            refused = self._misfits()
+        # Somebody may have renamed or dropped a column: its values would be left out without a word.
+        for name, own in self._own.items():
+            if name in self.writer.tables:
+                self._require_own(own, self.writer.tables[name])
+        misfits: dict[str, str] = {}
+        if self._main is None:
+            misfits = self._misfits()
         else:
-            # Somebody may have renamed or dropped a column: its values would be left out without a word.
-            self._require_fit()
+            self._require_fit(self._main)
         writing = TableWriting(
             self.name,
             {
                 name: Destination(table.write_target(self._config.table.files), ticket.prefixes[name])
                 for name, table in self.writer.tables.items()
-                if name not in refused and name != str(self._ledger)
+                if name not in misfits and name != str(self._ledger)
             },
             self._table,
             None if self._dead is None or self._replays else str(self._dead),
             self._config.contract.tables,
-            refused=refused,
+            refused=misfits | self._unmade | {name: f"{name} is the pipeline's own" for name in self._own},
         )
         return Turn(ticket.round, ticket.token, writing, self._keys.broadcast(), ticket)
 
@@ -182,7 +187,9 @@ class IcebergSink:
             batch=None if batch is None else batch.number,
         )
         files = [file for several in result.files.values() for file in several]
+        # The home table gets a snapshot also where it gets no rows.
         self._touched |= {name for name, several in {**result.files, **taken}.items() if several}
+        self._touched.add(str(self.home))
         return Landed(stamp, self.writer.snapshot_id, written, len(files), sum(file.size for file in files))
 
     def discard(self, turn: Turn) -> None:
@@ -191,13 +198,14 @@ class IcebergSink:
     def adapt(self, needs: Needs) -> None:
         reserved = [field.name for field in self._config.metadata.fields()]
         # Tasks may want different things of one column.
-        changes = settled(self.home.schema, needs.changes(), reserved)
+        main = self._main or self.home
+        changes = settled(main.schema, needs.changes(), reserved)
         if changes:
-            self.home.evolve(changes)
+            main.evolve(changes)
             _logger.info(
                 "pipeline %s: the table %s got %s",
                 self.name,
-                self.home,
+                main,
                 ", ".join(".".join(change.path) for change in changes),
             )
             self._follow()
@@ -206,7 +214,15 @@ class IcebergSink:
             if name_key(name) in known:
                 continue
             known.add(name_key(name))
-            self._join(self._made(name))
+            try:
+                made = self._made(name)
+            except (InvalidInput, NoSuchTable) as error:
+                # A view has the name, say: what a record brings along does not stop the others.
+                if name in self._own:
+                    raise
+                self._unmade[name] = f"there cannot be a table {name}: {error.message}"
+            else:
+                self._join(made)
 
     def rest(self) -> None:
         touched, self._touched = self._touched, set()
@@ -231,7 +247,7 @@ class IcebergSink:
         )
         where = (wanted.namespace, wanted.name)
         try:
-            return self._lake.load(*where)
+            return self._lake.load(*where) if own is None else self._loaded(own)
         except NoSuchTable:
             if own is None and self._config.contract.tables != "evolve":
                 raise InvalidConfig(
@@ -245,9 +261,14 @@ class IcebergSink:
             )
         except AlreadyExists:
             # Another pipeline of the same table was faster.
-            return self._lake.load(*where)
+            return self._lake.load(*where) if own is None else self._loaded(own)
         self.created = self.created or own is None
         return made
+
+    def _loaded(self, own: OwnTable) -> LakeTable:
+        table = self._lake.load(own.namespace, own.name)
+        self._require_own(own, table)
+        return table
 
     def _join(self, table: LakeTable) -> None:
         self.writer.join(table)
@@ -256,30 +277,25 @@ class IcebergSink:
 
     def _follow(self) -> None:
         """Where the contract lets the table grow, its columns are the ones that values are decoded into."""
-        config, evolves = self._config, self._config.contract
+        config = self._config
         if config.transform is not None or self._main is None:
             return
-        if "evolve" not in (evolves.columns, evolves.types):
-            return
-        given = {field.name: field for field in config.schema}
-        beside = {field.name for field in config.metadata.fields()}
-        fields = [
-            replace(given[field.name], type=field.type)
-            if field.name in given
-            else replace(field, required=False)
-            for field in self._main.schema
-            if field.name in given or (evolves.columns == "evolve" and field.name not in beside)
-        ]
-        there = {field.name for field in fields}
-        fields += [field for field in config.schema if field.name not in there]
-        self.schema = Schema(tuple(fields))
-        self._rows = Schema((*fields, *config.metadata.fields()))
+        self.schema = followed(config, self._main.schema)
+        self._rows = Schema((*self.schema.fields, *config.metadata.fields()))
 
-    def _require_fit(self) -> None:
-        if wrong := problems(self._rows, self.home.schema):
+    def _require_fit(self, table: LakeTable) -> None:
+        if wrong := problems(self._rows, table.schema):
             raise InvalidConfig(
-                f"pipeline '{self.name}' does not fit the table {self.home}: {'; '.join(wrong)}. Change "
+                f"pipeline '{self.name}' does not fit the table {table}: {'; '.join(wrong)}. Change "
                 "the pipeline's schema or the table's"
+            )
+
+    def _require_own(self, own: OwnTable, table: LakeTable) -> None:
+        """What it has no column for would be left out without a word."""
+        if wrong := problems(own.schema, table.schema):
+            raise InvalidConfig(
+                f"pipeline '{self.name}' keeps a table of its own at {table}, which is not one: "
+                f"{'; '.join(wrong)}. Name another one for dead letters, or rename this one"
             )
 
     def _misfits(self) -> dict[str, str]:
