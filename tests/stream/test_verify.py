@@ -7,7 +7,7 @@ from tests.stream.trail import Trail
 
 from frazil.client import Client
 from frazil.devstack.seaweed import ObjectStore
-from frazil.stream.config.model import Transform
+from frazil.stream.config.model import Contract, Transform
 from frazil.stream.verify import Verdict, Verification
 
 if TYPE_CHECKING:
@@ -209,3 +209,13 @@ def test_tables_in_a_bucket_are_read_with_vended_keys(trail: Trail, object_store
 
 def text(found: Verification, name: str) -> str:
     return " ".join(check.text for check in found.checks if check.name == name)
+
+
+def test_a_table_that_grew_with_its_records(trail: Trail) -> None:
+    """Rows are compared in all columns, those that records brought along as well."""
+    trail = trail.changed(contract=Contract(columns="evolve", types="evolve"))
+    trail.produce(10)
+    trail.run()
+    trail.produce(10, extra=7)
+    trail.run()
+    assert verdicts(trail.verify()) == ALL_OK

@@ -78,12 +78,12 @@ class Trail:
     def changed(self, **changes: Any) -> Trail:
         return replace(self, config=replace(self.config, **changes))
 
-    def produce(self, count: int, producer: Producer | None = None) -> None:
+    def produce(self, count: int, producer: Producer | None = None, **more: Any) -> None:
         """Records with ids that go on, in both partitions by turns."""
         chosen = producer or Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
         for number in range(self.produced, self.produced + count):
             value = {"id": number, "word": f"w{number}", "tags": [number, None] if number % 3 else None}
-            chosen.produce(self.topic, json.dumps(value), partition=number % 2)
+            chosen.produce(self.topic, json.dumps(value | more), partition=number % 2)
         assert chosen.flush(30) == 0
         self.produced += count
 

@@ -22,7 +22,7 @@ from frazil.lake.table import LakeTable
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.decoding import Reading
 from frazil.stream.fingerprint import Fingerprint
-from frazil.stream.fit import problems
+from frazil.stream.fit import followed, problems
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import KafkaLog, LogView, kafka_source
 from frazil.stream.rounds import cut
@@ -230,7 +230,7 @@ class _Verifier:
             Reading(
                 KafkaReader(settings, bool(wanted.key), bool(wanted.headers)),
                 config.format,
-                config.schema,
+                followed(config, table.schema),
                 wanted,
                 config.contract,
                 lenient=config.dead_letters is not None,

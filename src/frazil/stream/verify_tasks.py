@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, Unprocessable
 from frazil.core.schema import Schema
 from frazil.lake.fitting import Fitter
 from frazil.lake.scan import LiveFile
 from frazil.lake.storage import FileStorage
 from frazil.stream.decoding import Reading, decoded
 from frazil.stream.fingerprint import Fingerprint
+from frazil.stream.needs import Lacking
 from frazil.stream.source import Slice
 from frazil.stream.tasks import Failure
 
@@ -84,6 +85,10 @@ def _count_log(
     try:
         for slices in tasks:
             yield from _of_slices(slices, reading.value, schema)
+    except Lacking as error:
+        names = ", ".join(".".join(path) for path, _, _ in error.needs.columns)
+        gone = Unprocessable(f"the log has values for {names}, which the table has no columns for any more")
+        yield Failure.of(gone)
     except FrazilError as error:
         yield Failure.of(error)
 
