@@ -6,15 +6,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.stream.world import World, record
 
 from frazil.client import Client
 from frazil.core.errors import Superseded
+from frazil.core.stamp import check_pipeline_name, stamp_key, stamp_tag
 from frazil.lake.catalog import Lake
 from frazil.stream import dlq
 from frazil.stream.config import PipelineConfig
-from frazil.stream.dlq import Choice, Replayed, replay, waiting
+from frazil.stream.dead_letters import letters
+from frazil.stream.decode.decoded import Fault, Undecodable
+from frazil.stream.dlq import Choice, Replayed, name_of_replay, raw_batches, replay, waiting
+from frazil.stream.source import RawBatch
 
 
 @pytest.fixture
@@ -129,3 +134,48 @@ def test_a_reset_brings_letters_of_their_own(world: World, lake: Lake) -> None:
     other = world.pipeline(topic, "other", dead_letters="paths.twice_dead_letters")
     world.run(other)
     assert offsets(world, lake, pipeline) == [0]
+
+
+def test_a_replay_changes_no_schema(world: World, lake: Lake) -> None:
+    topic = world.topic([{"id": 1}, {"id": "x"}], partitions=1)
+    pipeline = world.pipeline(topic, "grown", schema={"id": "long"}, contract="evolve")
+    world.run(pipeline)
+    done = replay(pipeline, world.spark, lake, Choice(), lambda _: b'{"id": 2, "other": 7}')
+    assert done == Replayed(rows=1, letters=1)
+    assert world.rows("grown") == [{"id": 1}, {"id": 2}]
+    assert "other" not in world.rows("grown_dead_letters", ("offset", "stage"))[0]
+
+
+def test_nothing_of_a_replay_keeps_the_history_of_the_table(world: World, lake: Lake) -> None:
+    """Each commit of a pipeline with many tables goes to it, and a replay may be the last one ever."""
+    topic = world.topic([{"id": 1, "kind": None}, {"id": "2", "kind": "a"}], partitions=1)
+    pipeline = world.pipeline(topic, "left_{kind}", schema={"id": "long", "kind": "string"})
+    world.run(pipeline)
+    repaired = replay(pipeline, world.spark, lake, Choice(fault="type"), lambda _: b'{"id": 2, "kind": "a"}')
+    assert repaired.rows == 1
+    table = lake.load(("paths",), "left_dead_letters")
+    assert [key for key in table.properties if key.startswith("frazil.")] == [stamp_key(pipeline.name)]
+    assert table.ref(stamp_tag(pipeline.name)) is not None
+    assert table.ref(stamp_tag(f"{pipeline.name}_replay")) is None
+    # The next one goes on all the same.
+    again = replay(pipeline, world.spark, lake, Choice(), lambda _: b'{"id": 1, "kind": "a"}')
+    assert (again.rows, [row["id"] for row in world.rows("left_a")]) == (1, [1, 2])
+
+
+def test_the_name_of_a_replay_is_no_other_pipelines() -> None:
+    names = ["p", "p" * 56, "p" * 57, "p" * 62, "p" * 63, "p" * 62 + "q"]
+    made = [name_of_replay(name) for name in names]
+    assert [check_pipeline_name(name) for name in made] == made
+    assert len({*names, *made}) == 2 * len(names)
+
+
+def test_the_first_line_of_a_file_is_kept_with_its_records() -> None:
+    raw = RawBatch(
+        "/in/a.csv", 0, pa.array([b"1,x"]), pa.array([1]), pa.array([0]), header=b"word,id", slice_start=0
+    )
+    bad = [Undecodable(0, "wrong", None, Fault.TYPE)]
+    found = pa.Table.from_batches([letters("p", raw, bad)])
+    ((again, _),) = raw_batches(found, headed=True)
+    assert (again.header, again.values.to_pylist()) == (b"word,id", [b"1,x"])
+    ((of_kafka, _),) = raw_batches(found)
+    assert of_kafka.header is None

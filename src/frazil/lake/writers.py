@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from frazil.core.errors import HistoryChanged, InvalidInput, Superseded, Unsupported
 from frazil.core.schema import Schema
-from frazil.core.stamp import Position, Stamp, check_pipeline_name
+from frazil.core.stamp import Position, Stamp, check_pipeline_name, stamp_key, stamp_tag
 from frazil.lake.authority import find_stamp, highest_epoch, mirrored
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Delivery, Patience, Wanted
 from frazil.lake.files import DataFile
+from frazil.lake.java import java_errors
 from frazil.lake.table import LakeTable
 
 
@@ -231,6 +232,16 @@ class PipelineWriter:
         for name, prefix in ticket.prefixes.items():
             storage = self.tables[name].storage()
             storage.delete(list(storage.list(prefix)))
+
+    def leave(self) -> None:
+        """Nobody will go on from here: take away what makes expiry keep the history for this pipeline."""
+        pipeline, tag = self.stamp.pipeline, stamp_tag(self.stamp.pipeline)
+        opened = self.patience.until_answered(self.table.transaction)
+        with java_errors(f"taking the stamp of {pipeline} off the table {self.table}"):
+            if self.table.ref(tag) is not None:
+                opened.manageSnapshots().removeTag(tag).commit()
+            opened.updateProperties().remove(stamp_key(pipeline)).commit()
+            opened.commitTransaction()
 
     def _written(self, ticket: RoundTicket, files: Mapping[str, Sequence[DataFile]]) -> list[LakeTable]:
         """The companions that get files."""

@@ -35,6 +35,8 @@ PARTITIONING = parse_partitioning(["day(failed_at)"])
 DECODE = "decode"
 ROUTE = "route"
 REPLAYED = "replayed"
+#: Among the headers of a record of a file whose first line names the columns: that line.
+FIRST_LINE = "first-line"
 
 
 def letters(pipeline: str, raw: RawBatch, bad: Sequence[Undecodable], stage: str = DECODE) -> pa.RecordBatch:
@@ -55,7 +57,7 @@ def letters(pipeline: str, raw: RawBatch, bad: Sequence[Undecodable], stage: str
             raw.offsets.take(rows),
             raw.timestamps.take(rows).cast(pa.timestamp("ms", "UTC")).cast(schema.field("timestamp").type),
             taken(raw.keys, "key"),
-            taken(raw.headers, "headers"),
+            taken(raw.headers, "headers") if raw.header is None else _first_lines(raw.header, count),
             raw.values.take(rows),
             pa.repeat(stage, count),
             pa.array([str(each.fault) for each in bad]),
@@ -65,3 +67,9 @@ def letters(pipeline: str, raw: RawBatch, bad: Sequence[Undecodable], stage: str
         ],
         schema=schema,
     )
+
+
+def _first_lines(header: bytes, count: int) -> pa.ListArray:
+    """Without it nobody could tell which fields the record has."""
+    kind = DEAD_LETTERS.to_arrow().field("headers").type
+    return pa.array([[{"key": FIRST_LINE, "value": header}]] * count, kind)

@@ -6,21 +6,23 @@ A letter that was put back has a mark in the same table: a row with its position
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.client.naming import written
-from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, NotFound
+from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, NotFound, Unsupported
 from frazil.core.names import show
 from frazil.core.stamp import Position
 from frazil.lake.delivery import Patience
 from frazil.lake.session import use_catalog
-from frazil.stream.config.model import DeadLetters, PipelineConfig
-from frazil.stream.dead_letters import DEAD_LETTERS, REPLAYED
+from frazil.stream.config.model import CsvFormat, DeadLetters, FileSource, ParquetFormat, PipelineConfig
+from frazil.stream.dead_letters import DEAD_LETTERS, FIRST_LINE, REPLAYED
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.decode.formats import decoder_of
 from frazil.stream.jobs import JobResult, Jobs, decoded_format, rows_schema
@@ -44,7 +46,10 @@ _ANY_SIZE = 2**31
 _POSITION = ("topic", "partition", "offset")
 #: After a reset a position may fail a second time, and that is another letter.
 _IDENTITY = (*_POSITION, "failed_at")
+_logger = logging.getLogger(__name__)
 _LETTERS = "letters"
+_SUFFIX = "_replay"
+_LONGEST_NAME = 63
 
 
 @dataclass(frozen=True)
@@ -145,20 +150,38 @@ class _Replay:
         self._choice = choice
         self._repair = repair
         self._place = where_letters_go(config)
+        self._headed = isinstance(config.source, FileSource) and isinstance(config.format, CsvFormat)
+        _require_bytes(config)
         # Another writer than the pipeline's own, which may run at the same time.
-        named = replace(config, name=f"{config.name}_replay"[:63])
+        named = replace(config, name=name_of_replay(config.name))
         if config.transform is not None:
             use_catalog(spark, "lake", lake.client)
         self._sink = IcebergSink(named, spark, lake, rows_schema(spark, config), beside_letters=True)
         # Who puts back a record that was too large wants it.
         limits = replace(config.limits, bytes_per_record=_ANY_SIZE)
-        self._jobs = Jobs(spark, replace(named, dead_letters=None, limits=limits))
+        self._jobs = Jobs(spark, replace(replace_evolve(named), dead_letters=None, limits=limits))
         self._hopeless: dict[str, StillBad] = {}
 
     def run(self, say: Callable[[str], None]) -> Replayed:
         first = (f"letters:{self._sink.home.uuid}", {_LETTERS: Position(id=self._sink.home.uuid, next=(0,))})
+        before = self._sink.before()
+        if before is not None and _LETTERS not in before.positions:
+            raise InvalidConfig(
+                f"there is a pipeline '{before.pipeline}' with the same dead-letter table, and the replay of "
+                f"'{self._config.name}' would be called so: give one of them another name"
+            )
         self._sink.claim(lambda: first, Patience())
-        # After the claim: no other replay can put back what is read from here on.
+        try:
+            # After the claim: no other replay can put back what is read from here on.
+            return self._put_back(say)
+        finally:
+            # What was put back is told by the marks: the table's history need not be kept for the stamp.
+            try:
+                self._sink.writer.leave()
+            except FrazilError as error:
+                _logger.warning("the stamp of a replay stays: %s", error.message)
+
+    def _put_back(self, say: Callable[[str], None]) -> Replayed:
         done = Replayed()
         while True:
             letters = self._next()
@@ -195,7 +218,7 @@ class _Replay:
         decoder = decoder_of(decoded_format(config), self._sink.schema, replace_evolve(config).contract)
         bad = {
             each.index: each
-            for raw, start in _batches(letters)
+            for raw, start in raw_batches(letters, headed=self._headed)
             for each in (
                 Undecodable(found.index + start, found.reason, found.field, found.fault)
                 for found in decoder.decode(raw).bad
@@ -208,7 +231,7 @@ class _Replay:
         """Rows and letters that landed; none if one of them is for no table, which is given up then."""
         last = self._sink.stamp.positions[_LETTERS]
         ends = Position(id=last.id, next=(last.next[0] + len(letters),))
-        batches = tuple(raw for raw, _ in _batches(letters))
+        batches = tuple(raw for raw, _ in raw_batches(letters, headed=self._headed))
         slices = tuple(
             Slice(raw.topic, raw.partition, raw.slice_start, raw.slice_start + len(raw)) for raw in batches
         )
@@ -258,11 +281,34 @@ def replace_evolve(config: PipelineConfig) -> PipelineConfig:
     )
 
 
-def _batches(letters: pa.Table) -> Iterator[tuple[RawBatch, int]]:
-    """Runs of letters of one topic and partition, with the number of the first."""
+def _require_bytes(config: PipelineConfig) -> None:
+    if isinstance(decoded_format(config), ParquetFormat):
+        raise Unsupported(
+            f"letters of pipeline '{config.name}' cannot be put back: they were rows of files or of a table "
+            "that has columns, and a letter keeps where they are, not what was in them. Read those again "
+            "with a pipeline of another name"
+        )
+
+
+def name_of_replay(pipeline: str) -> str:
+    """As long as a name may be, and of no other pipeline's replay."""
+    if len(pipeline) + len(_SUFFIX) <= _LONGEST_NAME:
+        return pipeline + _SUFFIX
+    mark = hashlib.sha256(pipeline.encode()).hexdigest()[:8]
+    return f"{pipeline[: _LONGEST_NAME - len(_SUFFIX) - len(mark) - 1]}-{mark}{_SUFFIX}"
+
+
+def raw_batches(letters: pa.Table, *, headed: bool = False) -> Iterator[tuple[RawBatch, int]]:
+    """Runs of letters of one topic and partition, with the number of the first.
+
+    `headed`: they are of files, and know the first line of theirs.
+    """
     start = 0
     columns: Mapping[str, pa.ChunkedArray] = {name: letters[name] for name in letters.column_names}
-    places = list(zip(columns["topic"].to_pylist(), columns["partition"].to_pylist(), strict=True))
+    firsts = (
+        [_first_line(found) for found in columns["headers"].to_pylist()] if headed else [None] * len(letters)
+    )
+    places = list(zip(columns["topic"].to_pylist(), columns["partition"].to_pylist(), firsts, strict=True))
     for end in range(1, len(places) + 1):
         if end < len(places) and places[end] == places[start]:
             continue
@@ -283,10 +329,15 @@ def _batches(letters: pa.Table) -> Iterator[tuple[RawBatch, int]]:
                 keys=column("key"),
                 headers=column("headers"),
                 slice_start=start,
+                header=places[start][2],
             ),
             start,
         )
         start = end
+
+
+def _first_line(headers: list[dict[str, Any]] | None) -> bytes | None:
+    return next((found["value"] for found in headers or () if found["key"] == FIRST_LINE), None)
 
 
 def _marks(letters: pa.Table) -> pa.Table:
