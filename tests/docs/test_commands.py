@@ -29,8 +29,10 @@ ON_SQLITE = "on SQLite"
 MARK = "\0exported:"
 EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL|OAUTH)_' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
+#: Each of their commands starts Spark.
+LONG = {"docs/dead-letters.md", "docs/sinks/routed.md"}
 WITH_COMMANDS = [
-    document
+    pytest.param(document, marks=[pytest.mark.exhaustive] if name_of(document) in LONG else [])
     for document in DOCUMENTS
     if any(b.language in ("sh", "python") and not b.skipped and b.file is None for b in blocks(document))
 ]
