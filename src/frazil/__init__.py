@@ -8,11 +8,12 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "Client": "frazil.client",
     "Pipeline": "frazil.stream.config",
+    "complete_until": "frazil.stream.stateful.completeness",
     "load_pipelines": "frazil.stream.config",
     "pipeline": "frazil.stream.config",
     "run": "frazil.stream.api",
 }
-__all__ = ["Client", "Pipeline", "__version__", "load_pipelines", "pipeline", "run"]
+__all__ = ["Client", "Pipeline", "__version__", "complete_until", "load_pipelines", "pipeline", "run"]
 
 
 def __getattr__(name: str) -> object:

@@ -57,7 +57,10 @@ def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
 
     with redirected(log.path):
         session = aside(
-            lambda: spark_session(pipelines.spark.settings, master=pipelines.spark.master), name="spark"
+            lambda: spark_session(
+                pipelines.spark.settings, master=pipelines.spark.master, s3a=pipelines.needs_s3a
+            ),
+            name="spark",
         )
     _log_lost_connections()
     return session

@@ -75,7 +75,8 @@ def _pipelines(
 def _session(pipelines: Pipelines) -> SparkSession:
     from frazil.lake.session import spark_session
 
-    return spark_session(pipelines.spark.settings, master=pipelines.spark.master)
+    spark = pipelines.spark
+    return spark_session(spark.settings, master=spark.master, s3a=pipelines.needs_s3a)
 
 
 def _watch(runner: Runner) -> None:

@@ -89,6 +89,11 @@ class SourceFrame:
         return found
 
 
+def merged_reports(spark: SparkSession) -> Accumulator[Reports]:
+    """Filled by tasks that read."""
+    return spark.sparkContext.accumulator({}, _Merged())
+
+
 def source_frame(
     spark: SparkSession,
     tasks: tuple[tuple[Slice, ...], ...],
@@ -97,7 +102,7 @@ def source_frame(
     writing: Writing,
 ) -> SourceFrame:
     """One partition for each task. Bad records go from there to their table; `writing` says where."""
-    reports: Accumulator[Reports] = spark.sparkContext.accumulator({}, _Merged())
+    reports = merged_reports(spark)
 
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
@@ -158,7 +163,9 @@ def apply_transform(transform: Transform, frame: DataFrame) -> DataFrame:
         assert transform.function is not None, "a transform is SQL or a function"
         made = transform.function(frame)
     except AnalysisException as error:
-        raise InvalidConfig(f"the transform does not fit the source: {str(error).splitlines()[0]}") from None
+        # A parser's text begins with an empty line.
+        said = str(error).strip().splitlines()[0]
+        raise InvalidConfig(f"the transform does not fit the source: {said}") from None
     if not isinstance(made, DataFrame):
         raise InvalidConfig(
             f"the transform {transform.reference or ''} gave {type(made).__name__}; it takes a DataFrame "

@@ -85,15 +85,15 @@ class Jobs:
 
         The error that a task met is raised as what it was. Lacking: the sink must adapt first.
         """
-        reading = self._sent(reader, schema)
+        reading = self.sent(reader, schema)
         try:
             if self._config.transform is None:
                 reports = self._fused(tasks, reading, keys, writing)
             else:
                 reports = self._through_spark(tasks, reading, keys, writing)
         except (Py4JError, PySparkException) as error:
-            raise _translated(error) from None
-        _raise_failures(reports)
+            raise translated(error) from None
+        raise_failures(reports)
         files: dict[str, tuple[DataFile, ...]] = defaultdict(tuple)
         for report in reports:
             for table, written_files in report.files.items():
@@ -124,7 +124,7 @@ class Jobs:
         reports = written(apply_transform(self._config.transform, source.frame), keys, writing)
         return [*source.taken(), *reports]
 
-    def _sent(self, reader: Reader, schema: Schema) -> Broadcast[Reading]:
+    def sent(self, reader: Reader, schema: Schema) -> Broadcast[Reading]:
         """Once for many rounds: the reader of most sources and the schema seldom change."""
         config = self._config
         wanted = Reading(
@@ -161,7 +161,7 @@ def rows_schema(spark: SparkSession, config: PipelineConfig) -> Schema:
     return schema_of(apply_transform(config.transform, empty_frame(spark, config.source_schema)))
 
 
-def _raise_failures(reports: Iterable[TaskReport]) -> None:
+def raise_failures(reports: Iterable[TaskReport]) -> None:
     """An error first: what is lacking may be for nothing then."""
     failures = [report.failure for report in reports if report.failure is not None]
     needs = Needs()
@@ -173,7 +173,8 @@ def _raise_failures(reports: Iterable[TaskReport]) -> None:
         raise Lacking(needs)
 
 
-def _translated(error: Exception) -> FrazilError | Lacking:
+def translated(error: Exception) -> FrazilError | Lacking:
+    """What a task raised, out of what Spark and its bridge made of it."""
     if isinstance(error, Py4JNetworkError):
         return ServiceError("Spark's JVM ended while a round was running. Nothing was lost: run it again")
     text = str(error)

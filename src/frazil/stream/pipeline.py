@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
@@ -36,7 +36,12 @@ from frazil.stream.sinks.sink import Sink, Turn
 from frazil.stream.source import Feed, Goal
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast
     from pyspark.sql import SparkSession
+
+    from frazil.core.schema import Schema
+    from frazil.stream.outlets import Keys, Writing
+    from frazil.stream.source import Reader, Slice
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
@@ -51,13 +56,29 @@ _ONCE_ATTEMPTS = 6
 _ADAPTATIONS = 20
 
 
+class Runs(Protocol):
+    """Runs what a round reads and writes, as `Jobs` does."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    def run(
+        self,
+        tasks: tuple[tuple[Slice, ...], ...],
+        reader: Reader,
+        schema: Schema,
+        keys: Broadcast[Keys],
+        writing: Writing,
+    ) -> JobResult: ...
+
+
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """What rounds are made with."""
 
     feed: Feed
     sink: Sink
-    jobs: Jobs
+    jobs: Runs
 
 
 class PipelineLoop:
@@ -118,16 +139,19 @@ class PipelineLoop:
         while not self._stopping.is_set():
             started = time.monotonic()
             plan = self._retrying(lambda: self._round(work))
-            if plan is None or (self._goal is not None and self._goal(work.sink.stamp, plan)):
+            if plan is None:
                 return
+            # Before the end as well: many a pipeline is run for a moment again and again.
             work.sink.rest()
+            if self._goal is not None and self._goal(work.sink.stamp, plan):
+                return
             if plan.lag:
                 continue
             if not plan.tasks:
                 self._observer.notify(CaughtUp(self.name))
             self._stopping.wait(max(0.0, started + self._config.freshness - time.monotonic()))
 
-    def _open(self) -> _Work:
+    def _open(self) -> Work:
         """Everything that a round needs; the claim comes last, so that a wrong setting changes nothing."""
         lake = self._connect()
         feed = feed_of(self._config, lake)
@@ -149,9 +173,9 @@ class PipelineLoop:
         sink.claim(feed.first, self._patience)
         table = show(*config.home)
         self._observer.notify(Claimed(self.name, table, sink.stamp.epoch, sink.created, before is None))
-        return _Work(feed, sink, jobs)
+        return Work(feed, sink, jobs)
 
-    def _round(self, work: _Work) -> RoundPlan:
+    def _round(self, work: Work) -> RoundPlan:
         """Plan, run, commit. With a bad record in it: what is before that record, then its error."""
         parallelism = min(work.jobs.parallelism, work.sink.most_tasks or work.jobs.parallelism)
         plan = work.feed.plan(work.sink.stamp, self._limits(work.sink), parallelism)
@@ -169,7 +193,7 @@ class PipelineLoop:
             raise bad
         return plan
 
-    def _adapted(self, work: _Work, plan: RoundPlan) -> None:
+    def _adapted(self, work: Work, plan: RoundPlan) -> None:
         """Run the round until the tables have all that its rows need."""
         for _ in range(_ADAPTATIONS):
             try:
@@ -180,7 +204,7 @@ class PipelineLoop:
             f"pipeline '{self.name}': a round met new columns or tables {_ADAPTATIONS} times in a row"
         )
 
-    def _land(self, work: _Work, plan: RoundPlan) -> None:
+    def _land(self, work: Work, plan: RoundPlan) -> None:
         """A round that fails leaves nothing behind."""
         started = time.monotonic()
         reach("round.planned")
@@ -230,7 +254,7 @@ class PipelineLoop:
         )
 
     def _commit(
-        self, work: _Work, turn: Turn, plan: RoundPlan, result: JobResult, started: float, worked: float
+        self, work: Work, turn: Turn, plan: RoundPlan, result: JobResult, started: float, worked: float
     ) -> None:
         landed = work.sink.commit(turn, plan, result, work.feed.ledger(plan))
         work.feed.landed(plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from frazil.client import Client
 from frazil.core.errors import FrazilError, ServiceError
 from frazil.lake.catalog import Lake
-from frazil.stream.config.model import Pipelines
+from frazil.stream.config.model import PipelineConfig, Pipelines
 from frazil.stream.events import Observer
 from frazil.stream.observe.fanout import Observers
 from frazil.stream.pipeline import PipelineLoop
@@ -36,7 +36,7 @@ class Runner:
         self._lock = threading.Lock()
         shielded = Observers([observer])
         self._loops = [
-            PipelineLoop(config, spark, self._connected, catalog.name, shielded, once=once)
+            loop_of(config)(config, spark, self._connected, catalog.name, shielded, once=once)
             for config in pipelines.pipelines
         ]
 
@@ -77,6 +77,15 @@ class Runner:
             with suppress(ServiceError):
                 self._lake.close()
         self._client.close()
+
+
+def loop_of(config: PipelineConfig) -> type[PipelineLoop]:
+    """Imported where it is used: few pipelines keep state."""
+    if config.stateful is None:
+        return PipelineLoop
+    from frazil.stream.stateful.loop import StatefulLoop
+
+    return StatefulLoop
 
 
 def _wait(thread: threading.Thread) -> None:

@@ -75,6 +75,7 @@ class PipelineOptions(TypedDict, total=False):
     dataset: str | Mapping[str, str]
     dead_letters: str | Mapping[str, str]
     contract: str | Mapping[str, str]
+    stateful: str | Mapping[str, str]
     maintenance: str | Mapping[str, str | int]
 
 
