@@ -148,6 +148,32 @@ def test_ctrl_c(frazil_sqlite: FrazilServer, tmp_path: Path) -> None:
     assert readings(files) == list(range(2 * len(files)))
 
 
+@pytest.mark.exhaustive
+def test_ctrl_c_by_spark_submit(frazil_sqlite: FrazilServer, tmp_path: Path) -> None:
+    """A terminal tells Java as well, which ends at once; nothing stays, and nothing is lost."""
+    example = Example(Shelf(frazil_sqlite), tmp_path, {"BATCH_SIZE": "2", "BATCH_INTERVAL_MS": "300"})
+    with ended(example.start(str(SUBMIT), str(PROGRAM))) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("Published") and "4 in all" in line for line in process.stdout)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=_SECONDS)
+        deadline = time.monotonic() + 60
+        while _alive(process.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    example.settings["NUM_RECORDS"] = "20"
+    example.run()
+    assert readings(example.rows()) == list(range(20))
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     shelf = Shelf(FrazilServer())
     example = Example(shelf, tmp_path, {})

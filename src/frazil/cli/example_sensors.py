@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -58,8 +59,16 @@ def main(files: Sequence[Path] = (Path(ENV_FILE),)) -> None:
 
 
 def say(text: str) -> None:
-    click.echo(plain(text))
-    sys.stdout.flush()
+    """To a reader that may go away, as `head` does: then the run is asked to end."""
+    try:
+        click.echo(plain(text))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still to be said goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(settings: Settings, signals: Signals) -> None:
@@ -83,6 +92,10 @@ def _run(settings: Settings, signals: Signals) -> None:
                 # A JVM that is gone is no second error.
                 with contextlib.suppress(Exception):
                     spark.stop()
+        except FrazilError:
+            log.keep = True
+            click.echo(f"Spark's messages are in {log.path}", err=True)
+            raise
         finally:
             log.remove()
 
@@ -215,6 +228,7 @@ class ReadBack:
         self._spark = spark
         self._location = location.replace("s3://", "s3a://", 1).rstrip("/")
         self._keys = keys
+        self._wire()
         self._waiting: queue.Queue[str | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="read-back", daemon=True)
         self._thread.start()
@@ -249,13 +263,17 @@ class ReadBack:
             self.ended = lines[0][:300]
             say(f"Nothing more is read back: {self.ended}")
 
-    def _read(self, names: list[str]) -> None:
+    def _wire(self) -> None:
+        """The same keys again change nothing; new ones replace those that end."""
         from frazil.lake import use_s3a
-        from frazil.stream.sensors import SENSOR_SCHEMA
 
         if self._keys is not None:
-            # The same keys again change nothing; new ones replace those that end.
             use_s3a(self._spark, self._keys.current())
+
+    def _read(self, names: list[str]) -> None:
+        from frazil.stream.sensors import SENSOR_SCHEMA
+
+        self._wire()
         reader = self._spark.read.schema(SENSOR_SCHEMA.to_spark_ddl())
         files = reader.option("multiLine", "true").option("mode", "FAILFAST")
         frame = files.json([f"{self._location}/{name}" for name in names])

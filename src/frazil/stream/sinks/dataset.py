@@ -168,6 +168,7 @@ class DatasetSink:
         return None if self._renewing is None else self._renewing.current().expires_at
 
     def begin(self, plan: RoundPlan) -> Turn:
+        assert len(plan.tasks) <= 1, "several tasks would put the same file"
         planned, before = self._stamp, self.stamp
         if planned is None or planned.token != before.token:
             raise RoundFailed(f"another run of pipeline {self.name} went on; planning again behind it")

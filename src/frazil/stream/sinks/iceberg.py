@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, InvalidInput, NoSuchTable
+from frazil.core.errors import (
+    AlreadyExists,
+    FrazilError,
+    InvalidConfig,
+    InvalidInput,
+    NoSuchTable,
+    RoundFailed,
+)
 from frazil.core.names import name_key, show
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Schema
@@ -196,6 +203,7 @@ class IcebergSink:
         self.writer.discard(turn.ticket)
 
     def adapt(self, needs: Needs) -> None:
+        self._require_legal(needs)
         reserved = [field.name for field in self._config.metadata.fields()]
         # Tasks may want different things of one column.
         main = self._main or self.home
@@ -223,6 +231,20 @@ class IcebergSink:
                 self._unmade[name] = f"there cannot be a table {name}: {error.message}"
             else:
                 self._join(made)
+
+    def _require_legal(self, needs: Needs) -> None:
+        """Behind a transform they are found in Spark's text, which may quote what somebody wrote."""
+        contract = self._config.contract
+        columns = self._main is not None and "evolve" in (contract.columns, contract.types)
+        tables = self._config.table.routed and contract.tables == "evolve"
+        main = {name_key(self._table)} if self._main is not None else set()
+        legal = main | {name_key(name) for name in self._own}
+        others = [name for name in needs.tables if name_key(name) not in legal]
+        if (needs.columns and not columns) or (others and not tables):
+            raise RoundFailed(
+                f"pipeline '{self.name}': a task asked for columns or tables that the contract does not "
+                "allow. Nothing was written"
+            )
 
     def rest(self) -> None:
         touched, self._touched = self._touched, set()
