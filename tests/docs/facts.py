@@ -19,6 +19,7 @@ from frazil.stream.config.keys import FILE, PIPELINE
 from frazil.stream.config.shapes import Either, Record
 from frazil.stream.dead_letters import DEAD_LETTERS
 from frazil.stream.decode.decoded import Fault
+from frazil.stream.observe.metrics import Metrics
 
 
 def settings_table() -> list[str]:
@@ -40,6 +41,15 @@ def metrics_table() -> list[str]:
             continue
         name = family.name + {"counter": "_total"}.get(family.type, "")
         rows.append(f"| `{name}` | {LABELS.get(name, '')} | {family.documentation} |")
+    return rows
+
+
+def pipeline_metrics_table() -> list[str]:
+    rows = ["| metric | meaning |", "|---|---|"]
+    for family in Metrics(("orders",)).registry.collect():
+        if family.name.startswith("frazil_"):
+            name = family.name + {"counter": "_total"}.get(family.type, "")
+            rows.append(f"| `{name}` | {family.documentation} |")
     return rows
 
 
@@ -147,6 +157,7 @@ TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
         lambda: keys_table(FILE, leave_out=("defaults", "pipelines")),
     ),
     "keys of a pipeline": (ROOT / "docs" / "pipelines.md", lambda: keys_table(PIPELINE)),
+    "metrics of pipelines": (ROOT / "docs" / "pipelines.md", pipeline_metrics_table),
     "settings of Kafka": (ROOT / "docs" / "pipelines.md", kafka_table),
     "columns of dead letters": (ROOT / "docs" / "dead-letters.md", letters_table),
     "faults": (ROOT / "docs" / "dead-letters.md", faults_table),

@@ -33,8 +33,16 @@ def test_every_block_has_a_known_language(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
-        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    for target, place in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", document.read_text("utf-8")):
+        file = document.parent / target if target else document
+        assert file.exists(), f"{document.name} links to {target}"
+        assert not place or place in _places(file), f"{document.name} links to {target}#{place}"
+
+
+def _places(document: Path) -> set[str]:
+    """What headings are called in links, as GitHub does."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-").lower() for heading in headings}
 
 
 def test_toml_examples_are_settings() -> None:
