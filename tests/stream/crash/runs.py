@@ -95,8 +95,9 @@ class Run:
         self._out = self.directory / "out"
         self._err = self.directory / "err"
         self._screen: Screen | None = None
-        started = [sys.executable, "-m", "frazil.cli", command, str(file), *arguments]
-        started += ["--spark-log", str(self.directory / "spark.log")]
+        started = [sys.executable, "-m", "frazil.cli", *command.split(), str(file), *arguments]
+        if command in ("run", "submit"):
+            started += ["--spark-log", str(self.directory / "spark.log")]
         if terminal:
             self._screen = Screen(self._out)
             self.process = self._screen.start(started, self.directory, environment)
@@ -129,6 +130,10 @@ class Run:
     def press(self, keys: bytes) -> None:
         assert self._screen is not None, "it runs without a terminal"
         os.write(self._screen.keyboard, keys)
+
+    def document(self) -> Any:
+        """What a command printed that prints one answer."""
+        return json.loads(self._out.read_text())
 
     def events(self, kind: str | None = None, pipeline: str | None = None) -> list[dict[str, Any]]:
         whole = self._out.read_text().splitlines(keepends=True)

@@ -46,7 +46,7 @@ class Shelf:
 
     def letters(self, identifier: str) -> Counter[Row]:
         """Of a dead-letter table: the bad records, as the reader of the log has them."""
-        found = self.load(identifier).scan().to_arrow()
+        found = self.load(identifier).scan("stage <> 'replayed'").to_arrow()
         assert set(found.column("stage").to_pylist()) <= {"decode"}
         return Counter((-1, -1, -1, -1, value.decode()) for value in found.column("value").to_pylist())
 
