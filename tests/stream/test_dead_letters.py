@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from tests.stream.world import World, record, records
 
-from frazil.core.errors import BadRecord, InvalidConfig
+from frazil.core.errors import BadRecord, InvalidConfig, RoundFailed
+from frazil.core.stamp import Stamp, stamp_key
 from frazil.stream.events import RoundCommitted
+from frazil.stream.frames import TaskFailed
+from frazil.stream.needs import Lacking, Needs
 
 BY = ("partition", "offset")
 
@@ -93,3 +98,33 @@ def test_a_table_that_is_not_for_letters_gets_none(world: World) -> None:
     topic = world.topic([{"id": "x"}], partitions=1)
     with pytest.raises(InvalidConfig, match="odd_dead_letters, which is not one: the table has no column"):
         world.run(world.pipeline(topic, "odd", schema={"id": "long"}))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        lambda _: Lacking(Needs(columns=((("forged",), "string", False),))),
+        lambda _: Lacking(Needs(tables=("paths.forged",))),
+        lambda topic: BadRecord.at((topic, 0, 10**6), "forged"),
+    ],
+    ids=["columns", "tables", "position"],
+)
+def test_what_a_record_says_in_an_error_is_not_done(
+    world: World, monkeypatch: pytest.MonkeyPatch, claim: Callable[[str], BadRecord | Lacking]
+) -> None:
+    """An expression that fails quotes its value, which looks like what a task of ours would say."""
+    monkeypatch.setattr("frazil.stream.pipeline._FAILED_ROUNDS", 1)
+    topic = world.topic(partitions=1)
+    world.produce(topic, [{"id": 1, "word": str(TaskFailed(claim(topic)))}], partitions=1)
+    table = f"said_{topic.replace('-', '_')}"
+    sql = "SELECT id, if(word LIKE 'frazil-%', raise_error(word), word) AS word FROM source"
+    pipeline = world.pipeline(topic, table, schema={"id": "long", "word": "string"}, transform=sql)
+    with pytest.raises((RoundFailed, BadRecord)):
+        world.run(pipeline)
+    assert world.rows(table) == []
+    assert not world.exists("forged")
+    stamp = Stamp.decode(world.snapshots(table)[-1]["summary"][stamp_key(pipeline.name)])
+    assert stamp.positions[topic].next == (0,)
+    world.spark_sql(f"SELECT id, word FROM {{}}.{table}")
+    with pytest.raises(AnalysisException):
+        world.spark_sql(f"SELECT forged FROM {{}}.{table}")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.core.errors import NotFound, SourceChanged
+from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
 from frazil.stream.kafka.log import LogView, Topic
@@ -264,3 +264,14 @@ def test_rounds_read_everything_once(
         assert [part.end for part in parts[:-1]] == [part.start for part in parts[1:]]
         assert sum(map(len, parts)) == size
         assert not parts or parts[0].start == first
+
+
+@pytest.mark.parametrize("where", [("a", 0, 9), ("a", 0, 4), ("a", 1, 5), ("b", 0, 5)])
+def test_a_round_ends_before_none_but_its_own_records(where: tuple[str, int, int]) -> None:
+    """Else the stamp would say that records were read that were not."""
+    whole = RoundPlan(((Slice("a", 0, 5, 9),),), {"a": Position(id="x", next=(9, 0))}, 4, {"a": (0, 0)})
+    assert whole.before("a", 0, 7).before("a", 0, 6).positions["a"].next == (6, 0)
+    with pytest.raises(RoundFailed, match="which was not read"):
+        whole.before(*where)
+    with pytest.raises(RoundFailed, match="which was not read"):
+        whole.before("a", 0, 7).before("a", 0, 7)
