@@ -32,7 +32,7 @@ from frazil.core.names import show
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.client import GenericTable
+    from frazil.client import GenericTable, VendedCredentials
     from frazil.stream.config import PipelineConfig
     from frazil.stream.events import Event
     from frazil.stream.runner import Runner
@@ -116,14 +116,19 @@ def register(client: Client, settings: Settings) -> GenericTable:
 
 def vended(client: Client, settings: Settings, table: GenericTable) -> Renewing | None:
     """Keys for the table's files, renewed as they end; None: a local folder needs none."""
-    where = (settings.namespace, settings.table)
-    loaded = client.generic_tables.load(*where, vended=True)
     if table.location.startswith(_LOCAL):
         say("[frazil] vended credential keys: none, the table is a local folder")
         return None
-    names = sorted(name for name in loaded.credentials().config if _is_key(name))
+    where = (settings.namespace, settings.table)
+
+    def reload() -> VendedCredentials:
+        """S3A only reads."""
+        return client.generic_tables.load(*where, vended=True, read_only=True).credentials()
+
+    keys = Renewing(reload, margin=_MARGIN)
+    names = sorted(name for name in keys.current().config if _is_key(name))
     say(f"[frazil] vended credential keys: [{', '.join(names)}]")
-    return Renewing(lambda: client.generic_tables.credentials(*where, read_only=True), margin=_MARGIN)
+    return keys
 
 
 def session(log: SparkLog) -> SparkSession:
