@@ -108,10 +108,11 @@ def replay(
     What is still bad stays a letter.
     """
     from frazil.stream.config.functions import find_function
-    from frazil.stream.dlq import Choice
+    from frazil.stream.dlq import Choice, where_letters_go
 
     pipelines = load(file, (pipeline,))
     (config,) = pipelines.pipelines
+    where_letters_go(config)
     choice = _position(position) if position is not None else Choice(fault=fault)
     function = None if repair is None else find_function(repair, file.resolve().parent)
     confirm(f"Put letters of pipeline {pipeline} back into {config.table.name}?", yes)
@@ -141,8 +142,11 @@ def replay(
 
 
 def _letters(file: Path, pipeline: str, choice: Choice, most: int | None) -> dict[str, Any]:
+    from frazil.stream.dlq import where_letters_go
+
     pipelines = load(file, (pipeline,))
     (config,) = pipelines.pipelines
+    where_letters_go(config)
 
     def work(spark: Any) -> dict[str, Any]:
         with connect(pipelines) as client:

@@ -52,8 +52,11 @@ def verify(file: Path, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _compared(pipelines: Pipelines) -> list[Verification]:
+    from frazil.stream.kafka.log import kafka_source
     from frazil.stream.verify import verify as compare
 
+    for config in pipelines.pipelines:
+        kafka_source(config, "verify")
     with connect(pipelines) as client:
         # A catalog that does not answer is met before Spark is started.
         client.namespaces.exists(pipelines.pipelines[0].table.namespace)
