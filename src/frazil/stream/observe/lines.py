@@ -82,8 +82,8 @@ def event_text(event: Event) -> str | None:
             snapshot = "" if event.snapshot_id is None else f", snapshot {event.snapshot_id}"
             return (
                 f"committed round {event.round}: {counted(event.written, 'row')} of "
-                f"{counted(event.read, 'record')}{bad} in {counted(event.files, 'file')} ({size(event.bytes)}), "
-                f"{seconds(event.seconds)} (job {seconds(event.job_seconds)}, "
+                f"{counted(event.read, 'record')}{bad} in {counted(event.files, 'file')} "
+                f"({size(event.bytes)}), {seconds(event.seconds)} (job {seconds(event.job_seconds)}, "
                 f"commit {seconds(event.commit_seconds)}), lag {count(event.lag)}, "
                 f"total {counted(event.total_written, 'row')}{snapshot}"
             )
