@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,11 +22,14 @@ from frazil.core.stamp import Position
 from frazil.lake.delivery import Patience
 from frazil.lake.session import use_catalog
 from frazil.stream.config.model import CsvFormat, DeadLetters, FileSource, ParquetFormat, PipelineConfig
-from frazil.stream.dead_letters import DEAD_LETTERS, FIRST_LINE, REPLAYED
+from frazil.stream.dead_letters import REPLAYED
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.decode.formats import decoder_of
+from frazil.stream.decoding import Reading, decoded
+from frazil.stream.dlq_batches import IDENTITY, POSITION, identities, marks_of, raw_batches
 from frazil.stream.jobs import JobResult, Jobs, decoded_format, rows_schema
 from frazil.stream.needs import Lacking
+from frazil.stream.outlets import TableOutlet, TableWriting
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.iceberg import IcebergSink
 from frazil.stream.sinks.sink import Turn
@@ -43,9 +46,6 @@ _AT_ONCE = 20_000
 _ADAPTATIONS = 5
 _CATALOG = "frazil_dlq"
 _ANY_SIZE = 2**31
-_POSITION = ("topic", "partition", "offset")
-#: After a reset a position may fail a second time, and that is another letter.
-_IDENTITY = (*_POSITION, "failed_at")
 _logger = logging.getLogger(__name__)
 _LETTERS = "letters"
 _SUFFIX = "_replay"
@@ -115,9 +115,9 @@ def waiting(spark: SparkSession, lake: Lake, config: PipelineConfig, choice: Cho
             "record yet"
         )
     every = spark.table(name).where(f"pipeline = '{config.name}'")
-    marks = every.where(f"stage = '{REPLAYED}'").select(*_IDENTITY)
+    marks = every.where(f"stage = '{REPLAYED}'").select(*IDENTITY)
     letters = every.where(f"stage <> '{REPLAYED}'").where(choice.condition())
-    return letters.join(marks, list(_IDENTITY), "left_anti").orderBy(*_IDENTITY)
+    return letters.join(marks, list(IDENTITY), "left_anti").orderBy(*IDENTITY)
 
 
 def replay(
@@ -151,7 +151,7 @@ class _Replay:
         self._repair = repair
         self._place = where_letters_go(config)
         self._headed = isinstance(config.source, FileSource) and isinstance(config.format, CsvFormat)
-        _require_bytes(config)
+        _require_replayable(config)
         # Another writer than the pipeline's own, which may run at the same time.
         named = replace(config, name=name_of_replay(config.name))
         if config.transform is not None:
@@ -196,15 +196,15 @@ class _Replay:
                 say(f"{done.letters:,} letters put back")
 
     def _give_up(self, letters: pa.Table, index: int, reason: str) -> None:
-        topic, partition, offset = (letters[name][index].as_py() for name in _POSITION)
-        (identity,) = _identities(letters.slice(index, 1)).to_pylist()
+        topic, partition, offset = (letters[name][index].as_py() for name in POSITION)
+        (identity,) = identities(letters.slice(index, 1)).to_pylist()
         self._hopeless[identity] = StillBad(topic, partition, offset, reason)
 
     def _next(self) -> pa.Table:
         frame = waiting(self._spark, self._lake, self._config, self._choice)
         letters = frame.limit(_AT_ONCE + len(self._hopeless)).toArrow()
         given_up = pa.array(list(self._hopeless), pa.string())
-        keep = pc.invert(pc.is_in(_identities(letters), value_set=given_up))
+        keep = pc.invert(pc.is_in(identities(letters), value_set=given_up))
         left = letters.filter(keep).slice(0, _AT_ONCE)
         if self._repair is not None:
             values = [_repaired(self._repair, value) for value in left["value"].to_pylist()]
@@ -240,7 +240,7 @@ class _Replay:
             turn = self._sink.begin(plan)
             try:
                 result = self._run(turn, plan, LetterReader(batches))
-                marks = {show(self._place.namespace, self._place.name): _marks(letters)}
+                marks = {show(self._place.namespace, self._place.name): marks_of(letters)}
                 return self._sink.commit(turn, plan, result, marks).written, len(letters)
             except Lacking as lacking:
                 self._sink.discard(turn)
@@ -248,11 +248,31 @@ class _Replay:
             except BadRecord as error:
                 self._sink.discard(turn)
                 self._give_up(letters, _index_of(letters, error), error.message)
+                # All at once: a job for each would take for ever.
+                for index, reason in self._unroutable(turn, batches, slices):
+                    self._give_up(letters, index, reason)
                 return 0, 0
             except FrazilError:
                 self._sink.discard(turn)
                 raise
         raise AssertionError("tables that were made are still lacking")
+
+    def _unroutable(
+        self, turn: Turn, batches: tuple[RawBatch, ...], slices: tuple[Slice, ...]
+    ) -> Iterator[tuple[int, str]]:
+        config = replace_evolve(self._config)
+        reading = Reading(
+            LetterReader(batches),
+            decoded_format(config),
+            self._sink.schema,
+            config.metadata,
+            config.contract,
+            largest=_ANY_SIZE,
+        )
+        assert isinstance(turn.writing, TableWriting), "letters go to tables"
+        outlet = TableOutlet(turn.writing, 0, 0, {})
+        for rows in decoded(reading, slices):
+            yield from ((rows.raw.slice_start + bad.index, bad.reason) for bad in outlet.unroutable(rows))
 
     def _run(self, turn: Turn, plan: RoundPlan, reader: LetterReader) -> JobResult:
         return self._jobs.run(plan.tasks, reader, self._sink.schema, turn.keys, turn.writing)
@@ -281,7 +301,12 @@ def replace_evolve(config: PipelineConfig) -> PipelineConfig:
     )
 
 
-def _require_bytes(config: PipelineConfig) -> None:
+def _require_replayable(config: PipelineConfig) -> None:
+    if config.stateful is not None:
+        raise Unsupported(
+            f"letters of pipeline '{config.name}' cannot be put back: its transform keeps state, which only "
+            "records of the source reach. Send the repaired records to the topic again"
+        )
     if isinstance(decoded_format(config), ParquetFormat):
         raise Unsupported(
             f"letters of pipeline '{config.name}' cannot be put back: they were rows of files or of a table "
@@ -298,74 +323,6 @@ def name_of_replay(pipeline: str) -> str:
     return f"{pipeline[: _LONGEST_NAME - len(_SUFFIX) - len(mark) - 1]}-{mark}{_SUFFIX}"
 
 
-def raw_batches(letters: pa.Table, *, headed: bool = False) -> Iterator[tuple[RawBatch, int]]:
-    """Runs of letters of one topic and partition, with the number of the first.
-
-    `headed`: they are of files, and know the first line of theirs.
-    """
-    start = 0
-    columns: Mapping[str, pa.ChunkedArray] = {name: letters[name] for name in letters.column_names}
-    firsts = (
-        [_first_line(found) for found in columns["headers"].to_pylist()] if headed else [None] * len(letters)
-    )
-    places = list(zip(columns["topic"].to_pylist(), columns["partition"].to_pylist(), firsts, strict=True))
-    for end in range(1, len(places) + 1):
-        if end < len(places) and places[end] == places[start]:
-            continue
-        part = letters.slice(start, end - start).combine_chunks()
-        schema = DEAD_LETTERS.to_arrow()
-
-        def column(name: str, part: pa.Table = part, schema: pa.Schema = schema) -> pa.Array:
-            found = part[name].cast(schema.field(name).type)
-            return found.chunk(0) if found.num_chunks else pa.array([], found.type)
-
-        yield (
-            RawBatch(
-                topic=places[start][0],
-                partition=places[start][1],
-                values=column("value"),
-                offsets=column("offset"),
-                timestamps=column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()),
-                keys=column("key"),
-                headers=column("headers"),
-                slice_start=start,
-                header=places[start][2],
-            ),
-            start,
-        )
-        start = end
-
-
-def _first_line(headers: list[dict[str, Any]] | None) -> bytes | None:
-    return next((found["value"] for found in headers or () if found["key"] == FIRST_LINE), None)
-
-
-def _marks(letters: pa.Table) -> pa.Table:
-    """One for each letter: its position and time, without the value."""
-    schema = DEAD_LETTERS.to_arrow()
-    count = len(letters)
-    fixed = {
-        "value": pa.nulls(count, pa.binary()),
-        "key": pa.nulls(count, pa.binary()),
-        "headers": pa.nulls(count, schema.field("headers").type),
-        "stage": pa.repeat(REPLAYED, count),
-        "reason": pa.repeat("put back", count),
-    }
-    columns = [
-        fixed[name] if name in fixed else letters[name].cast(schema.field(name).type) for name in schema.names
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _identities(letters: pa.Table) -> pa.StringArray:
-    joined = pc.binary_join_element_wise(
-        letters["topic"],
-        *(letters[name].cast(pa.int64()).cast(pa.string()) for name in _IDENTITY[1:]),
-        "\n",
-    )
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
-
-
 def _repaired(repair: Callable[[bytes], bytes], value: bytes | None) -> bytes | None:
     if value is None:
         return None
@@ -377,5 +334,5 @@ def _repaired(repair: Callable[[bytes], bytes], value: bytes | None) -> bytes | 
 
 def _index_of(letters: pa.Table, error: BadRecord) -> int:
     assert error.position is not None, "a record has a position"
-    rows = zip(*(letters[name].to_pylist() for name in _POSITION), strict=True)
+    rows = zip(*(letters[name].to_pylist() for name in POSITION), strict=True)
     return list(rows).index(error.position)

@@ -173,6 +173,9 @@ def test_a_query_goes_on_only_with_the_checkpoint_of_its_table(spark: SparkSessi
     one.ended(1)
     with pytest.raises(HistoryChanged, match="rolled back"):
         require_agreement(checkpoint, landed(0, 3))
+    (one.path / "frazil").unlink()
+    with pytest.raises(HistoryChanged, match="not whole"):
+        require_agreement(checkpoint, landed(1, 5))
     with pytest.raises(HistoryChanged, match="is not there"):
         require_agreement(Checkpoint(spark, str(tmp_path / "lost")), landed(1, 5))
 

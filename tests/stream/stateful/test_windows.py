@@ -14,8 +14,10 @@ from tests.stream.world import World
 
 import frazil
 from frazil.client import Client
-from frazil.core.errors import BadRecord, HistoryChanged, InvalidConfig
+from frazil.core.errors import BadRecord, HistoryChanged, InvalidConfig, Unsupported
 from frazil.core.stamp import Stamp
+from frazil.stream import dlq
+from frazil.stream.dlq import Choice
 from frazil.stream.events import CaughtUp, RoundCommitted
 
 if TYPE_CHECKING:
@@ -161,6 +163,14 @@ def test_a_stateful_pipeline_that_goes_on(world: World, tmp_path: Path) -> None:
     world.run(world.pipeline(topic, "live", transform=PER_WORD, **stateful(tmp_path / "s")))
     assert [row["value"] for row in world.rows("live_dead_letters", ("offset",))] == [b"{broken"]
     assert stamps(world, "live", pipeline.name)[-1].read == 103
+    nowhere: Any = None
+    with pytest.raises(Unsupported, match="keeps state"):
+        dlq.replay(
+            world.pipeline(topic, "live", transform=PER_WORD, **stateful(tmp_path)),
+            world.spark,
+            nowhere,
+            Choice(),
+        )
 
 
 def test_what_keeps_no_state_is_refused(world: World, tmp_path: Path) -> None:

@@ -175,8 +175,8 @@ def require_agreement(checkpoint: Checkpoint, stamp: Stamp) -> None:
         if committed is not None or moved:
             raise _apart(checkpoint, stamp, "the table has nothing of the query that the checkpoint is of")
         return
-    if checkpoint.query() is None:
-        raise _apart(checkpoint, stamp, "the checkpoint is not there")
+    if checkpoint.query() is None or first is None:
+        raise _apart(checkpoint, stamp, "the checkpoint is not there, or not whole")
     if checkpoint.query() != stamp.query:
         raise _apart(checkpoint, stamp, "the checkpoint is that of another query")
     assert stamp.batch is not None, "a query is stamped with its batch"
