@@ -18,7 +18,9 @@ from frazil.stream import dlq
 from frazil.stream.config import PipelineConfig
 from frazil.stream.dead_letters import letters
 from frazil.stream.decode.decoded import Fault, Undecodable
-from frazil.stream.dlq import Choice, Replayed, name_of_replay, raw_batches, replay, waiting
+from frazil.stream.dlq import Choice, Replayed, name_of_replay, replay, waiting
+from frazil.stream.dlq_batches import raw_batches
+from frazil.stream.jobs import JobResult, Jobs
 from frazil.stream.source import RawBatch
 
 
@@ -179,3 +181,39 @@ def test_the_first_line_of_a_file_is_kept_with_its_records() -> None:
     assert (again.header, again.values.to_pylist()) == (b"word,id", [b"1,x"])
     ((of_kafka, _),) = raw_batches(found)
     assert of_kafka.header is None
+
+
+def test_letters_that_are_for_no_table_are_given_up_together(
+    world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job finds the first of them; there may be thousands."""
+    jobs: list[int] = []
+    run = Jobs.run
+
+    def counted(self: Jobs, *given: Any) -> JobResult:
+        jobs.append(1)
+        return run(self, *given)
+
+    monkeypatch.setattr(Jobs, "run", counted)
+    bad = [{"id": number, "kind": None if number % 2 else ""} for number in range(6)]
+    topic = world.topic([*bad, {"id": 6, "kind": None}], partitions=1)
+    pipeline = world.pipeline(topic, "{kind}", schema={"id": "long", "kind": "string"})
+    world.run(pipeline)
+    jobs.clear()
+    repair = {b'{"id": 6, "kind": null}': b'{"id": 6, "kind": "together"}'}
+    done = replay(pipeline, world.spark, lake, Choice(), lambda value: repair.get(value, value))
+    assert (done.rows, sorted(each.offset for each in done.still_bad)) == (1, [0, 1, 2, 3, 4, 5])
+    # The one that fails, the one that lacks a table, the one that lands.
+    assert len(jobs) == 3
+
+
+def test_large_letters_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than fits one array of Arrow's would be cut off."""
+    monkeypatch.setattr("frazil.stream.dlq_batches._RUN_BYTES", 10)
+    values = [b"a" * 4, None, b"b" * 6, b"c" * 20, b"d"]
+    raw = RawBatch("t", 0, pa.array(values), pa.array(range(5)), pa.array([0] * 5))
+    table = pa.Table.from_batches(
+        [letters("p", raw, [Undecodable(n, "", None, Fault.TYPE) for n in range(5)])]
+    )
+    found = [(start, part.values.to_pylist(), part.slice_start) for part, start in raw_batches(table)]
+    assert found == [(0, values[:3], 0), (3, values[3:4], 3), (4, values[4:], 4)]

@@ -131,6 +131,13 @@ class TableOutlet:
             self.set_aside(rows.raw, lost, ROUTE)
         return len(rows.bad) + len(lost)
 
+    def unroutable(self, rows: Rows) -> list[Undecodable]:
+        """Records that are for no table; nothing is written."""
+        lost: list[Undecodable] = []
+        for _ in self._routed(rows.batch, rows, lost):
+            pass
+        return lost
+
     def close(self) -> Mapping[str, tuple[DataFile, ...]]:
         if self._missing:
             self.abort()
