@@ -94,6 +94,7 @@ def test_what_a_record_has_besides_its_value(world: World) -> None:
 
 def test_a_table_that_is_not_for_letters_gets_none(world: World) -> None:
     """They would be rows of nulls there, and so be lost."""
+    world.spark_sql("CREATE NAMESPACE IF NOT EXISTS {}")
     world.spark_sql("CREATE TABLE {}.odd_dead_letters (id bigint)")
     topic = world.topic([{"id": "x"}], partitions=1)
     with pytest.raises(InvalidConfig, match="odd_dead_letters, which is not one: the table has no column"):
