@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.ingest.encodings import REGISTERED, Name, format_of
-from bench.ingest.messages import SCHEMA
+from bench.ingest.messages import SCHEMA, Render
 from bench.ingest.place import Place
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
@@ -69,13 +69,13 @@ def decoding(where: Place, rows: int) -> dict[str, float]:
     for encoding in _ENCODINGS:
         if encoding in REGISTERED and where.registry is None:
             continue
-        decoder, batches = _decoder(where, encoding), _batches(where, encoding, rows)
+        decoder, batches = _decoder(where, encoding), batches_of(where.renderer(encoding), rows)
         found[encoding] = _cpu(partial(map, decoder.decode, batches)) / rows * 1e6
     return found
 
 
-def _batches(where: Place, encoding: Name, rows: int) -> list[RawBatch]:
-    rendered = where.renderer(encoding)
+def batches_of(rendered: Render, rows: int) -> list[RawBatch]:
+    """Messages as the fetcher gives them."""
     batches = []
     for start in range(0, rows, _BATCH):
         ids = np.arange(start, min(rows, start + _BATCH), dtype=np.int64)

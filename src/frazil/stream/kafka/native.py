@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from frazil.stream import _fetch
 
 _log = logging.getLogger(__name__)
-_NONE = [pa.array([], pa.string()), pa.array([], pa.binary())]
+# Not pa.array([]): given a list it loads pandas, 40 MB in every Python worker.
+_NONE = [pa.nulls(0, pa.string()), pa.nulls(0, pa.binary())]
 
 
 class NativeFetcher:
