@@ -60,7 +60,7 @@ def prepare(
     _require(manager, mode, own)
     packed = pack(file.absolute().parent if _has_functions(pipelines) else None)
     wanted = {**_cluster_settings(manager, mode, packed), **own}
-    command = _command(master, mode, wanted, file, arguments)
+    command = _command(master, mode, wanted, file, arguments, s3a=pipelines.needs_s3a)
     withheld = tuple(sorted(key for key in wanted if is_secret(key)))
     return Submission(manager, master, mode, packed, wanted, command, withheld)
 
@@ -107,12 +107,18 @@ def _cluster_settings(manager: Manager, mode: Mode, packed: Packed) -> dict[str,
 
 
 def _command(
-    master: str, mode: Mode, settings: Mapping[str, str], file: Path, arguments: Sequence[str]
+    master: str,
+    mode: Mode,
+    settings: Mapping[str, str],
+    file: Path,
+    arguments: Sequence[str],
+    *,
+    s3a: bool,
 ) -> tuple[str, ...]:
     main = cache_dir("submit") / "frazil_main.py"
     main.write_text(_MAIN)
     command = ["spark-submit", "--master", master, "--deploy-mode", mode, "--name", "frazil"]
-    command += ["--jars", ",".join(map(str, session_jars()))]
+    command += ["--jars", ",".join(map(str, session_jars(s3a=s3a)))]
     if mode == "client":
         # This Python has all packages; the one that executors have, has none.
         command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]

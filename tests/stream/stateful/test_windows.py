@@ -16,6 +16,7 @@ import frazil
 from frazil.client import Client
 from frazil.core.errors import BadRecord, HistoryChanged, InvalidConfig, Unsupported
 from frazil.core.stamp import Stamp
+from frazil.devstack.seaweed import ObjectStore
 from frazil.stream import dlq
 from frazil.stream.dlq import Choice
 from frazil.stream.events import CaughtUp, RoundCommitted
@@ -171,6 +172,31 @@ def test_a_stateful_pipeline_that_goes_on(world: World, tmp_path: Path) -> None:
             nowhere,
             Choice(),
         )
+
+
+@pytest.mark.exhaustive
+def test_a_checkpoint_in_a_bucket(world: World, object_store: ObjectStore) -> None:
+    bucket, keys = object_store.create_bucket("state"), object_store.admin
+    settings = world.spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in {
+        "endpoint": object_store.endpoint,
+        "endpoint.region": object_store.region,
+        "path.style.access": "true",
+        "access.key": keys.access,
+        "secret.key": keys.secret,
+    }.items():
+        settings.set(f"fs.s3a.bucket.{bucket}.{name}", value)
+    model, topic = Windows(timedelta(hours=1), timedelta(minutes=10)), world.topic()
+    state = {"checkpoint": f"s3a://{bucket}/checkpoints/hours", "lateness": "10m"}
+    pipeline = world.pipeline(
+        topic, "bucket_hours", transform=PER_WORD, schema=SCHEMA, event_time="at", stateful=state
+    )
+    for number in range(2):
+        events = shuffled(number, 0, (number * 100, number * 100 + 100), 50)
+        world.produce(topic, events)
+        world.run(pipeline)
+        model.run(events)
+    assert counted(world, "bucket_hours") == model.closed
 
 
 def test_what_keeps_no_state_is_refused(world: World, tmp_path: Path) -> None:
