@@ -129,3 +129,21 @@ def test_what_a_record_says_in_an_error_is_not_done(
     world.spark_sql(f"SELECT id, word FROM {{}}.{table}")
     with pytest.raises(AnalysisException):
         world.spark_sql(f"SELECT forged FROM {{}}.{table}")
+
+
+@pytest.mark.parametrize("end", ["WHERE 1 = 0", "LIMIT 1"])
+def test_what_spark_need_not_read_is_read_for_its_bad_records(world: World, end: str) -> None:
+    topic = world.topic([{"id": 1}, {"id": 2}, {"id": "x"}, {"id": "y"}], partitions=2)
+    table = f"pruned_{end.split(maxsplit=1)[0].lower()}"
+    pipeline = world.pipeline(
+        topic,
+        table,
+        schema={"id": "long"},
+        transform=f"SELECT * FROM source {end}",
+        limits={"records_per_task": 1},
+    )
+    world.run(pipeline)
+    letters = world.rows(f"{table}_dead_letters", BY)
+    assert [(row["partition"], row["offset"]) for row in letters] == [(0, 1), (1, 1)]
+    stamp = Stamp.decode(world.snapshots(table)[-1]["summary"][stamp_key(pipeline.name)])
+    assert (stamp.read, stamp.written) == (4, 1 if "LIMIT" in end else 0)

@@ -122,7 +122,16 @@ class Jobs:
         assert self._config.transform is not None, "without a transform the fused path is taken"
         source = source_frame(self._spark, tasks, reading, keys, writing)
         reports = written(apply_transform(self._config.transform, source.frame), keys, writing)
-        return [*source.taken(), *reports]
+        taken = source.taken()
+        seen = {tuple(found.slice for found in report.slices) for report in taken}
+        unread = tuple(task for task in tasks if task not in seen)
+        # Spark leaves out what gives no rows (a LIMIT, a join with an empty table), and with it bad records.
+        # The file of a dataset is there already, and has no place for them.
+        if unread and not writing.single:
+            rest = source_frame(self._spark, unread, reading, keys, writing)
+            rest.frame.write.format("noop").mode("overwrite").save()
+            taken += rest.taken()
+        return [*taken, *reports]
 
     def sent(self, reader: Reader, schema: Schema) -> Broadcast[Reading]:
         """Once for many rounds: the reader of most sources and the schema seldom change."""
