@@ -11,9 +11,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.frazil-setup
 CODE := src tests tools examples hatch_build.py $(wildcard bench)
 ARGS ?=
-# Two halves side by side, each with services of its own; the tests of one file stay together.
-WORKERS ?= 2
-PARALLEL := -n $(WORKERS) --dist loadfile
 
 ##@ Use
 
@@ -37,7 +34,7 @@ example: $(STAMP) ## Generic tables: Spark and pyarrow write with keys that reac
 
 .PHONY: test
 test: $(STAMP) ## Everything that matters, with real services; under 30 minutes on two cores
-	$(BIN)/python -m pytest $(PARALLEL) -m "not exhaustive" $(ARGS)
+	$(BIN)/python tools/test_halves.py -m "not exhaustive" $(ARGS)
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The inner loop: no service, no JVM; under a minute

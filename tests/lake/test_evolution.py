@@ -152,7 +152,7 @@ def test_names_with_dots(grown: LakeTable) -> None:
     grown.evolve([SchemaChange(("a.b",), "string"), SchemaChange(("address", "c.d"), "int")])
     grown.evolve([SchemaChange(("a.b",), "string"), SchemaChange(("address", "c.d"), "long", widens=True)])
     assert shown(grown.schema)["a.b"] == "string"
-    assert shown(grown.schema)["address"].endswith("c.d: long>")
+    assert shown(grown.schema)["address"].endswith("`c.d`: long>")
 
 
 def test_many_at_the_same_moment(grown: LakeTable) -> None:

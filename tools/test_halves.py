@@ -1,0 +1,44 @@
+"""`make test` in two halves side by side, each with services of its own: `tools/test_halves.py [ARGS]`.
+
+The arguments go to both. What the first half prints is seen at once, the second half's when that has ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path("tests")
+#: Together they take about as long as all the others.
+FIRST = ("stream", "maintenance", "cluster")
+#: pytest's code where nothing was selected, as by `-k`.
+_NOTHING = 5
+
+
+def halves() -> tuple[list[str], list[str]]:
+    there = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__")
+    return (
+        [str(TESTS / name) for name in there if name in FIRST],
+        [str(TESTS / name) for name in there if name not in FIRST],
+    )
+
+
+def main() -> int:
+    first, second = ([sys.executable, "-m", "pytest", *sys.argv[1:], *paths] for paths in halves())
+    with tempfile.TemporaryFile() as shown:
+        other = subprocess.Popen(second, stdout=shown, stderr=subprocess.STDOUT)
+        try:
+            codes = [subprocess.run(first, check=False).returncode, other.wait()]
+        finally:
+            other.terminate()
+        shown.seek(0)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(shown.read())
+    good = [code for code in codes if code not in (0, _NOTHING)]
+    return max(good, default=_NOTHING if set(codes) == {_NOTHING} else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
