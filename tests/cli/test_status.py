@@ -101,6 +101,8 @@ def test_the_newest_commit_and_the_lag_of_each_partition(place: Place, command: 
     age = datetime.now(UTC) - datetime.fromisoformat(document.pop("committed-at"))
     assert 0 <= age.total_seconds() < 600
     assert document.pop("snapshot-id") > 0
+    health = document.pop("health")
+    assert (health["files"], health["snapshots"], health["small_files"]) == (3, 3, 3)
     assert document == {
         "pipeline": place.name,
         "table": f"status.{place.name}",

@@ -99,7 +99,7 @@ def _progress(found: PipelineStatus, now: float) -> dict[str, str]:
 def _lag(found: PipelineStatus) -> str:
     from frazil.stream.observe.texts import count
 
-    if found.partitions is None:
+    if found.partitions is None or (found.problems and not found.partitions):
         return "not known"
     if found.lag is None:
         waiting = sum(part.end for part in found.partitions or ())

@@ -54,9 +54,10 @@ class PipelineStatus:
     @property
     def lag(self) -> int | None:
         """Offsets in the log that are not in the table; None: not known."""
-        if self.partitions is None or any(part.lag is None for part in self.partitions):
+        parts = self.partitions
+        if parts is None or (self.problems and not parts) or any(part.lag is None for part in parts):
             return None
-        return sum(part.lag or 0 for part in self.partitions)
+        return sum(part.lag or 0 for part in parts)
 
     @property
     def watermark(self) -> datetime | None:
