@@ -78,6 +78,7 @@ def _prepared(shelf: Shelf, make_line: MakeLine) -> Story:
     lines = {name: make_line(shelf, name, partitions=partitions.get(name, 2)) for name in _PLAIN}
     # So few that the second run commits rounds before the bad one.
     lines["broken"].records_per_round, lines["broken"].records_per_task = 60, 30
+    lines["broken"].strict = True
     lines["by_spark"] = make_line(shelf, "by_spark", through_spark=True)
     feed = make_line(shelf, "rolled_past").feed
     lines["rolled_past"], rows = outside.create_with_rows(shelf, feed, fresh("rolled_past"))

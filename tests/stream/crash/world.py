@@ -32,6 +32,8 @@ class Line:
     partitioning: tuple[str, ...] = ("bucket(2, id)",)
     #: A table for each partition of the topic.
     routed: bool = False
+    #: Bad records stop it.
+    strict: bool = False
 
     @property
     def table(self) -> str:
@@ -69,6 +71,8 @@ class Line:
             found["partitioning"] = list(self.partitioning)
         if self.through_spark:
             found["transform"] = SAME
+        if self.strict:
+            found["dead_letters"] = "stop"
         return found
 
     def next_offsets(self) -> list[int]:
