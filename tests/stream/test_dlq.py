@@ -69,12 +69,12 @@ def test_repaired_letters_come_back_once(world: World, lake: Lake, transform: st
 
 def test_a_corrected_schema_is_enough(world: World, lake: Lake) -> None:
     topic = world.topic([{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}], partitions=1)
-    pipeline = world.pipeline(topic, "wider", schema={"id": "long", "n": "int"})
+    pipeline = world.pipeline(topic, "widened", schema={"id": "long", "n": "int"})
     world.run(pipeline)
-    world.spark_sql("ALTER TABLE {}.wider ALTER COLUMN n TYPE bigint")
-    corrected = world.pipeline(topic, "wider", schema={"id": "long", "n": "long"})
+    world.spark_sql("ALTER TABLE {}.widened ALTER COLUMN n TYPE bigint")
+    corrected = world.pipeline(topic, "widened", schema={"id": "long", "n": "long"})
     assert replay(corrected, world.spark, lake, Choice()) == Replayed(rows=1, letters=1)
-    assert [row["n"] for row in world.rows("wider")] == [7, 5_000_000_000]
+    assert [row["n"] for row in world.rows("widened")] == [7, 5_000_000_000]
 
 
 def test_letters_of_routed_rows(world: World, lake: Lake) -> None:

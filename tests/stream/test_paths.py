@@ -178,7 +178,7 @@ def test_bad_records_in_several_partitions_hold_back_only_what_is_behind_them(wo
     good = records(12)
     topic = world.topic([*good[:6], b"{", b"[", *good[6:]], partitions=2)
     with pytest.raises(BadRecord, match="offset 3"):
-        world.run(world.pipeline(topic, "halves", limits={"records_per_task": 2}))
+        world.run(world.pipeline(topic, "halves", limits={"records_per_task": 2}, dead_letters="stop"))
     assert [row["id"] for row in world.rows("halves")] == list(range(6))
 
 
@@ -186,7 +186,8 @@ def test_one_pipeline_that_fails_does_not_stop_the_others(world: World) -> None:
     good, bad = world.topic(records(5)), world.topic([b"{"])
     with pytest.raises(BadRecord):
         world.run(
-            world.pipeline(bad, "broken", name="broken"), world.pipeline(good, "healthy", name="healthy")
+            world.pipeline(bad, "broken", name="broken", dead_letters="stop"),
+            world.pipeline(good, "healthy", name="healthy"),
         )
     assert len(world.rows("healthy")) == 5
 
