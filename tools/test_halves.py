@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path("tests")
-#: Together they take about as long as all the others.
-FIRST = ("stream", "maintenance", "cluster")
+#: Takes about as long as all the others.
+FIRST = ("stream",)
 #: pytest's code where nothing was selected, as by `-k`.
 _NOTHING = 5
 
