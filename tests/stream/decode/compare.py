@@ -16,8 +16,8 @@ from tests.stream.decode import generate
 from frazil.core.schema import Field, ListType, MapType, Schema, SchemaChange, StructType, Type
 from frazil.stream.config.model import Contract, ContractWord, JsonFormat
 from frazil.stream.decode.decoded import Decoded, Fault
-from frazil.stream.decode.native import NativeReader
-from frazil.stream.decode.reference import ReferenceReader
+from frazil.stream.decode.json_native import NativeReader
+from frazil.stream.decode.json_reference import ReferenceReader
 
 Timestamps = Literal["iso", "s", "ms", "us"]
 

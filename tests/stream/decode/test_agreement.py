@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.stream.decode import generate
+from tests.stream.decode.sanitized import fuzz_sanitized
 
 from frazil.core.schema import Field, Schema, parse_type
 from frazil.stream.config.model import Contract, JsonFormat
 
-_ROOT = Path(__file__).parents[3]
 #: Records that once were, or nearly were, decoded in two ways.
 _CORPUS: list[tuple[str, bytes]] = [
     ("float", b'{"x":-1e39}'),
@@ -82,8 +78,8 @@ def test_cuts() -> None:
 
 def test_disagreement_is_said(native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that only the native decoder refuses does not pass for bad data."""
-    from frazil.stream.decode.native import NativeReader
-    from frazil.stream.decode.reference import ReferenceReader
+    from frazil.stream.decode.json_native import NativeReader
+    from frazil.stream.decode.json_reference import ReferenceReader
 
     reader = NativeReader(Schema((Field("x", "int"),)), JsonFormat(), Contract())
     monkeypatch.setattr(ReferenceReader, "judge", lambda *_: (None, False))
@@ -93,8 +89,8 @@ def test_disagreement_is_said(native: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_new_is_no_matter_for_python(native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fields that say nothing, and values that are left out, do not slow a batch down."""
-    from frazil.stream.decode.native import NativeReader
-    from frazil.stream.decode.reference import ReferenceReader
+    from frazil.stream.decode.json_native import NativeReader
+    from frazil.stream.decode.json_reference import ReferenceReader
 
     contract = Contract(columns="evolve", types="discard_value")
     reader = NativeReader(Schema((Field("x", "int"),)), JsonFormat(), contract)
@@ -119,7 +115,7 @@ def test_nothing_new_is_no_matter_for_python(native: Any, monkeypatch: pytest.Mo
     "change", [{"offset": -1}, {"length": 4}, {"offsets": b"\0" * 8}, {"data": b"{"}, {"validity": b""}]
 )
 def test_wrong_buffers(native: Any, change: dict[str, Any]) -> None:
-    plan = native.plan((17, 1, 0, 0, 0, b"", ((1, 0, 4, 0, 0, b"x", ()),)))
+    plan = native.plan((17, 1, 0, 0, 0, ((1, 0, 4, 0, 0, ()),)), (b"", ((b"x", ()),)))
     given = {
         "data": b"{}{}{}",
         "offsets": bytes([0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0]),
@@ -132,19 +128,25 @@ def test_wrong_buffers(native: Any, change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "plan", [(18, 0, 0, 0, 0, b"", ()), (1, 0, 4, 0, 0, b"", ((),)), (5, 0, 16, 39, 0, b"", ())]
+    ("columns", "names"),
+    [
+        ((18, 0, 0, 0, 0, ()), (b"", ())),
+        ((1, 0, 4, 0, 0, ((),)), (b"", ((),))),
+        ((5, 0, 16, 39, 0, ()), (b"", ())),
+        ((17, 1, 0, 0, 0, ((1, 0, 4, 0, 0, ()),)), (b"", ())),
+    ],
 )
-def test_wrong_plans(native: Any, plan: Any) -> None:
+def test_wrong_plans(native: Any, columns: Any, names: Any) -> None:
     with pytest.raises(ValueError, match="plan"):
-        native.plan(plan)
+        native.plan(columns, names)
     with pytest.raises(TypeError):
-        native.plan([])
+        native.plan([], (b"", ()))
 
 
 @pytest.mark.usefixtures("native")
 def test_memory_is_given_back() -> None:
     """Good and bad batches over and over; the first rounds fill what allocators keep."""
-    from frazil.stream.decode.native import NativeReader
+    from frazil.stream.decode.json_native import NativeReader
 
     rng = Random(3)
     columns = Schema(
@@ -174,62 +176,7 @@ def test_long_fuzz() -> None:
     fuzz(11, 120)
 
 
-_SANITIZED = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("frazil.stream._json", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-sys.modules["frazil.stream._json"] = module
-import frazil.stream
-frazil.stream._json = module
-spec.loader.exec_module(module)
-from tests.stream.decode.compare import fuzz
-fuzz(12, float(sys.argv[2]))
-"""
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_sanitizers(tmp_path: Path) -> None:
-    """The same fuzz with every access checked."""
-    compiler = shutil.which("gcc")
-    runtimes = [
-        subprocess.run(
-            [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-        if compiler
-    ]
-    if not runtimes or not all(Path(one).is_absolute() for one in runtimes):
-        pytest.skip("no gcc with sanitizers")
-    source = _ROOT / "src/frazil/stream/native/json.c"
-    module = tmp_path / "_json.abi3.so"
-    flags = [
-        "-std=c11",
-        "-O1",
-        "-g",
-        "-fPIC",
-        "-shared",
-        "-fsanitize=address,undefined",
-        "-fno-sanitize-recover=all",
-    ]
-    include = f"-I{sysconfig.get_path('include')}"
-    subprocess.run(
-        [str(compiler), *flags, "-DPy_LIMITED_API=0x030B0000", include, str(source), "-o", str(module)],
-        check=True,
-    )
-    environment = os.environ | {
-        "LD_PRELOAD": ":".join(runtimes),
-        "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=1",
-        "PYTHONMALLOC": "malloc",
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "PYTHONPATH": str(_ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _SANITIZED, str(module), "90"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "good" in done.stdout
+    fuzz_sanitized("_json", "json.c", "tests.stream.decode.compare", tmp_path, 90)

@@ -16,7 +16,7 @@ from tests.stream.decode import generate
 
 from frazil.core.schema import Field, Schema, parse_type
 from frazil.stream.config.model import Contract, JsonFormat
-from frazil.stream.decode import native as native_reader
+from frazil.stream.decode import json_native as native_reader
 
 _SOURCE = Path(__file__).parents[3] / "src/frazil/stream/native/json.c"
 _ALLOCATOR = """

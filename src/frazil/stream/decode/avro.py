@@ -31,10 +31,10 @@ from frazil.stream.config.model import AvroFormat, Contract
 from frazil.stream.decode.avro_plan import Op, Plan, Step, columns_of, resolve
 from frazil.stream.decode.avro_reference import read_record, rows_batch
 from frazil.stream.decode.avro_schema import iceberg_schema, parse_avro
+from frazil.stream.decode.columns import fields_of
 from frazil.stream.decode.decoded import Decoded, Fault, Undecodable
 from frazil.stream.decode.drift import Drift, settled
 from frazil.stream.decode.problem import Problem
-from frazil.stream.decode.reference import fields_of
 from frazil.stream.registry import NO_HEADER, NO_VALUE, RegistryClient, header_ids, split_header
 from frazil.stream.source import RawBatch
 

@@ -26,11 +26,11 @@ from frazil.stream.decode.avro_schema import (
     iceberg_type,
     takes_no_bytes,
 )
+from frazil.stream.decode.columns import fields_of
 from frazil.stream.decode.decoded import Fault
 from frazil.stream.decode.drift import Drift
 from frazil.stream.decode.infer import united
 from frazil.stream.decode.problem import Problem
-from frazil.stream.decode.reference import fields_of
 
 
 class Op(IntEnum):

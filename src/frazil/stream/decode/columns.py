@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from frazil.core.schema import Field, ListType, MapType, Schema, StructType, arrow_type
+from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type, arrow_type
 from frazil.stream.decode import assemble
-from frazil.stream.decode.reference import fields_of
 
 #: Kind, required, width, precision, scale, children.
 Plan: TypeAlias = tuple[int, int, int, int, int, tuple["Plan", ...]]
@@ -36,6 +36,17 @@ KINDS = (
     "map",
     "struct",
 )
+
+
+def fields_of(kind: Type) -> Iterable[Field]:
+    """The members of a nested type as fields, as `Schema.to_arrow` names them."""
+    if isinstance(kind, StructType):
+        return kind.fields
+    if isinstance(kind, ListType):
+        return (Field("element", kind.element, kind.element_required),)
+    if isinstance(kind, MapType):
+        return (Field("key", kind.key, True), Field("value", kind.value, kind.value_required))
+    return ()
 
 
 def plan_of(schema: Schema, instants: int | None = None) -> Plan:

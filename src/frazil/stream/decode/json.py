@@ -43,8 +43,9 @@ import pyarrow as pa
 from frazil.core.errors import InvalidConfig
 from frazil.core.schema import MapType, Schema, StructType, Type, show_type
 from frazil.stream.config.model import Contract, JsonFormat
+from frazil.stream.decode.columns import fields_of
 from frazil.stream.decode.decoded import Decoded
-from frazil.stream.decode.reference import ReferenceReader, fields_of
+from frazil.stream.decode.json_reference import ReferenceReader
 from frazil.stream.source import RawBatch
 
 
@@ -80,7 +81,7 @@ def _reader(schema: Schema, settings: JsonFormat, contract: Contract, reserved: 
     """The native one where it was built; `FRAZIL_NATIVE=0` does without."""
     if os.environ.get("FRAZIL_NATIVE") != "0":
         try:
-            from frazil.stream.decode.native import NativeReader
+            from frazil.stream.decode.json_native import NativeReader
         except ImportError:
             pass
         else:

@@ -21,10 +21,10 @@ from frazil.core.schema import (
 )
 from frazil.stream.config.model import Contract
 from frazil.stream.decode import assemble
+from frazil.stream.decode.columns import fields_of
 from frazil.stream.decode.decoded import Fault
 from frazil.stream.decode.drift import Drift
 from frazil.stream.decode.problem import Problem as Refusal
-from frazil.stream.decode.reference import fields_of
 from frazil.stream.decode.rows_cast import cast
 from frazil.stream.decode.rows_types import iceberg_type, is_list, widened
 

@@ -152,7 +152,7 @@ static PyObject *row_list(const rows_t *rows) {
 }
 
 /* (columns, rows) as Python has them. */
-static PyObject *columns_and_rows(state_t *state, column_t *root, const rows_t *rows) {
+static inline PyObject *columns_and_rows(state_t *state, column_t *root, const rows_t *rows) {
     PyObject *columns = own_column(state, root);
     PyObject *list = columns ? row_list(rows) : NULL;
     PyObject *found = list ? Py_BuildValue("(OO)", columns, list) : NULL;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers are known to frazil.stream.decode.native. */
+/* The numbers are known to frazil.stream.decode.columns. */
 typedef enum {
     K_BOOLEAN = 0,
     K_INT,

@@ -23,7 +23,7 @@ typedef struct {
     bytes_t scratch;
 } reader_t;
 
-/* Fields that no column has. The numbers are known to frazil.stream.decode.native. */
+/* Fields that no column has. The numbers are known to frazil.stream.decode.json_native. */
 typedef enum { UNKNOWN_SKIPPED = 0, UNKNOWN_REFUSED, UNKNOWN_NOTED } unknown_t;
 
 /* For what makes a record bad however lax the reader is. */

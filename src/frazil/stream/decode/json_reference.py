@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from frazil.core.schema import Field, ListType, MapType, Schema, SchemaChange, StructType, Type
+from frazil.core.schema import ListType, MapType, Schema, SchemaChange, StructType, Type
 from frazil.stream.config.model import Contract, JsonFormat
 from frazil.stream.decode import assemble
 from frazil.stream.decode.decoded import Decoded, Fault, Undecodable
@@ -297,14 +297,3 @@ def _present(kind: Type, path: _Path, rules: _Rules) -> Convert:
     if isinstance(kind, MapType):
         return _map(kind, path, rules)
     return scalar(kind, rules.settings)
-
-
-def fields_of(kind: Type) -> Iterable[Field]:
-    """The members of a nested type as fields, as `Schema.to_arrow` names them."""
-    if isinstance(kind, StructType):
-        return kind.fields
-    if isinstance(kind, ListType):
-        return (Field("element", kind.element, kind.element_required),)
-    if isinstance(kind, MapType):
-        return (Field("key", kind.key, True), Field("value", kind.value, kind.value_required))
-    return ()
