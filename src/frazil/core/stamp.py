@@ -43,6 +43,19 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The stream's identity; a topic that was deleted and made again has another one.
     id: str
     next: tuple[int, ...]
+    #: What else the source needs to go on from there; its own affair.
+    state: str = ""
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The highest change of one partition, in the order in which its database committed them."""
+
+    #: What the numbers count, such as `lsn` or `binlog:7`: those of different lines cannot be compared.
+    line: str
+    #: Commit order, as `frazil.core.changes` makes it.
+    at: tuple[int, int, int]
+    #: When the database made the change, milliseconds since 1970.
+    ts: int
 
 
 class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -70,6 +83,10 @@ class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     #: Of a stateful query: its id and the last batch that landed.
     query: str | None = None
     batch: int | None = None
+    #: Of change data: the highest change applied, by topic and partition (None: there was none).
+    marks: dict[str, tuple[Mark | None, ...]] = {}
+    #: Which life of the source the marks are of; raised by the user after it was restored or replaced.
+    incarnation: int = 0
 
     def encode(self) -> str:
         """Compact JSON."""

@@ -1,0 +1,1 @@
+"""Change data capture: databases into tables, row by row."""
