@@ -91,15 +91,20 @@ class Lake:
         partitioning: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
         format_version: int = 2,
+        key: Sequence[str] = (),
     ) -> LakeTable:
-        """Make a table, and its namespace if there is none; AlreadyExists."""
+        """Make a table, and its namespace if there is none; AlreadyExists.
+
+        `key`: required columns that tell its rows apart (Iceberg's identifier fields).
+        """
         numbered = schema.with_fresh_ids()
+        identifiers = {"identifier-field-ids": [numbered.field(name).id for name in key]}
         spec = bind(partitioning, numbered)
         with suppress(AlreadyExists):
             if not self.client.namespaces.exists(namespace):
                 self.client.namespaces.create(namespace, parents=True)
         with java_errors(f"creating the table {show(namespace, name)}"):
-            columns = self.schemas.fromJson(_text(numbered.to_json()))
+            columns = self.schemas.fromJson(_text(numbered.to_json() | identifiers))
             layout = self.specs.fromJson(columns, _text(spec.to_json()))
             builder = self._catalog.buildTable(self._identifier(namespace, name), columns)
             builder = builder.withPartitionSpec(layout)

@@ -51,6 +51,7 @@ class LakeTable:
         self.operations = loaded.operations()
         self._snapshots: dict[int, SnapshotView] = {}
         self._schemas: dict[int, Schema] = {}
+        self._keys: dict[int, tuple[str, ...]] = {}
         self._specs: dict[tuple[int, int], PartitionSpec] = {}
         self._location = ""
         self._read(self.operations.current())
@@ -106,6 +107,8 @@ class LakeTable:
             self.properties: Mapping[str, str] = self._json(metadata.properties())
             self.schema = self._schema(int(metadata.currentSchemaId()))
             self.spec = self._spec(int(metadata.defaultSpecId()))
+            #: The columns that tell its rows apart, as far as the table says so.
+            self.key: tuple[str, ...] = self._keys[self.schema.id]
 
     @property
     def data_location(self) -> str:
@@ -224,7 +227,10 @@ class LakeTable:
     def _schema(self, schema_id: int) -> Schema:
         if schema_id not in self._schemas:
             text = self.lake.schemas.toJson(self.metadata.schema())
-            self._schemas[schema_id] = Schema.from_json(msgspec.json.decode(text))
+            document = msgspec.json.decode(text)
+            self._schemas[schema_id] = schema = Schema.from_json(document)
+            identifiers = document.get("identifier-field-ids", ())
+            self._keys[schema_id] = tuple(field.name for field in schema if field.id in identifiers)
         return self._schemas[schema_id]
 
     def _spec(self, spec_id: int) -> PartitionSpec:

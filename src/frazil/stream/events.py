@@ -79,7 +79,16 @@ class Stopped:
     error: str | None = None
 
 
-Event: TypeAlias = Claimed | RoundStarted | RoundCommitted | CaughtUp | RoundRetried | Stopped
+@dataclass(frozen=True)
+class TableStopped:
+    """One table of a pipeline does not go on; the others do."""
+
+    pipeline: str
+    table: str
+    error: str
+
+
+Event: TypeAlias = Claimed | RoundStarted | RoundCommitted | CaughtUp | RoundRetried | TableStopped | Stopped
 
 
 class Observer(Protocol):

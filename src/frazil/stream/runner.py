@@ -80,7 +80,11 @@ class Runner:
 
 
 def loop_of(config: PipelineConfig) -> type[PipelineLoop]:
-    """Imported where it is used: few pipelines keep state."""
+    """Imported where it is used: few pipelines keep state, or change rows."""
+    if config.changes is not None:
+        from frazil.stream.cdc.loop import ChangeLoop
+
+        return ChangeLoop
     if config.stateful is None:
         return PipelineLoop
     from frazil.stream.stateful.loop import StatefulLoop

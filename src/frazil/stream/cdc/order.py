@@ -54,6 +54,25 @@ def raised(mark: Mark | None, at: Mark) -> Mark:
     return at if mark is None or mark.line != at.line or mark.at < at.at else mark
 
 
+def mark_at(order: pa.RecordBatch, row: int) -> Mark | None:
+    """The place of one change; None: it has none."""
+    found = order.slice(row, 1).to_pylist()[0]
+    if found["line"] is None:
+        return None
+    return Mark(found["line"], (found["at0"], found["at1"], found["at2"]), found["ts"])
+
+
+def not_below(order: pa.Table, floor: Mark) -> pa.Array:
+    """Which changes are not known to be older than the floor."""
+    at = [order.column(name).to_numpy() for name in ("at0", "at1", "at2")]
+    low = np.zeros(len(order), np.bool_)
+    for numbers, bound in zip(reversed(at), reversed(floor.at), strict=True):
+        low = (numbers < bound) | ((numbers == bound) & low)
+    same = pc.fill_null(pc.equal(order.column("line"), floor.line), False).to_numpy()
+    reads = order.column("op").to_numpy() == int(Op.READ)
+    return pa.array(~(low & same & ~reads))
+
+
 def _line(lines: pa.StringArray, mark: Mark | None, offsets: _Numbers, where: str) -> str:
     """What the changes are counted by: one thing alone."""
     expected = lines[0].as_py() if mark is None else mark.line

@@ -10,6 +10,7 @@ from typing import Any
 
 from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, Schema, show_type, spark_type
+from frazil.stream.config.build_changes import ChangesBuilder
 from frazil.stream.config.build_sink import SinkBuilder
 from frazil.stream.config.build_source import SourceBuilder, plain
 from frazil.stream.config.functions import check_function, find_function, reference_of
@@ -17,6 +18,7 @@ from frazil.stream.config.hash import pipeline_hash
 from frazil.stream.config.model import (
     AvroFormat,
     CatalogConfig,
+    DebeziumFormat,
     Format,
     Limits,
     PipelineConfig,
@@ -34,6 +36,8 @@ from frazil.stream.config.values import names_problem, type_problem
 _EVENT_TIMES = ("timestamp", "timestamptz")
 #: Its rounds become one file each, which is made in memory.
 _OF_A_DATASET = 500_000
+#: Changes of one round are sorted out in memory.
+_OF_CHANGES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,18 @@ class Builder:
         sources = SourceBuilder(self.problems, self.directory)
         source = sources.source(found.get("source"), kafka)
         format_ = sources.format(found, source)
+        changed = isinstance(format_, DebeziumFormat)
         metadata = sources.metadata(found)
         schema = self._schema(found)
-        if schema is None and "schema" not in found.nodes:
+        if isinstance(format_, DebeziumFormat):
+            format_ = replace(format_, columns=schema)
+        elif schema is None and "schema" not in found.nodes:
             schema = sources.default_schema(source, format_)
             self._require_schema(found, source, format_, schema)
         whole = None if schema is None else Schema((*schema.fields, *metadata.fields()))
         transform = self._transform(found, whole)
         sinks = SinkBuilder(self.problems)
-        table = sinks.table(found, None if "transform" in found.nodes else whole)
+        table = sinks.table(found, None if changed or "transform" in found.nodes else whole)
         made = PipelineConfig(
             name=name,
             source=source,
@@ -66,14 +73,15 @@ class Builder:
             table=table,
             dataset=sinks.dataset(found),
             metadata=metadata,
-            dead_letters=sinks.dead_letters(found, table),
+            dead_letters=sinks.dead_letters(found, table, changes=changed),
             contract=sinks.contract(found, table),
             maintenance=sinks.maintenance(found.get("maintenance")),
             freshness=found.get("freshness", PipelineConfig.freshness),
             event_time=self._event_time(found, whole),
             transform=transform,
             stateful=self._stateful(found),
-            limits=self._limits(found),
+            changes=ChangesBuilder(self.problems).changes(found, source, format_, table),
+            limits=self._limits(found, changes=changed),
         )
         return replace(made, hash=pipeline_hash(made))
 
@@ -180,9 +188,11 @@ class Builder:
             )
         return StatefulConfig(given.get("checkpoint", ""), given.get("lateness"))
 
-    def _limits(self, found: Found) -> Limits:
+    def _limits(self, found: Found, *, changes: bool) -> Limits:
         given = found.get("limits")
         usual = {"records_per_round": _OF_A_DATASET} if "dataset" in found.nodes else {}
+        if changes:
+            usual = {"records_per_round": _OF_CHANGES}
         if given is None:
             return Limits(**usual)
         limits = Limits(**(usual | given.values))

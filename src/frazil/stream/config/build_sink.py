@@ -85,10 +85,11 @@ class SinkBuilder:
         namespace, name = given.get("table", ((), ""))
         return DatasetConfig(namespace, name, given.get("format", DatasetConfig.format))
 
-    def dead_letters(self, found: Found, table: TableConfig) -> DeadLetters | None:
+    def dead_letters(self, found: Found, table: TableConfig, *, changes: bool = False) -> DeadLetters | None:
+        """`changes`: without a word of the user, a change that cannot be taken stops its table."""
         given = found.get("dead_letters")
-        if given == "stop" or "dataset" in found.nodes:
-            if given == "stop" and table.routed:
+        if given == "stop" or "dataset" in found.nodes or (changes and given is None):
+            if given == "stop" and table.routed and not changes:
                 self.problems.add(
                     found.place_of("dead_letters"),
                     "dead_letters: a pipeline with many tables needs the dead-letter table, which also "

@@ -11,6 +11,7 @@ from frazil.core.schema import Field, Schema
 from frazil.stream.config.model import (
     AvroFormat,
     CsvFormat,
+    DebeziumFormat,
     FileSource,
     Format,
     JsonFormat,
@@ -80,6 +81,8 @@ class SourceBuilder:
                 return self._avro(options, registry, place, isinstance(source, FileSource))
             case "protobuf":
                 return self._protobuf(options, registry, place)
+            case "debezium":
+                return self._debezium(options, registry, place)
             case "raw":
                 return RawFormat()
             case "parquet":
@@ -148,6 +151,13 @@ class SourceBuilder:
             return AvroFormat(registry)
         text = self._file(path, place)
         return AvroFormat(None, None if text is None else text.decode("utf-8", "replace"))
+
+    def _debezium(
+        self, options: Mapping[str, Any], registry: Registry | None, place: Place
+    ) -> DebeziumFormat:
+        if options.get("encoding") == "avro" and registry is None:
+            self.problems.add(place, "format: debezium in avro needs a 'registry'")
+        return DebeziumFormat(registry=registry, **options)
 
     def _protobuf(
         self, options: Mapping[str, Any], registry: Registry | None, place: Place

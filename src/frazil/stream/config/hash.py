@@ -12,6 +12,7 @@ from frazil.stream.config.model import (
     AvroFormat,
     Contract,
     CsvFormat,
+    DebeziumFormat,
     FileSource,
     Format,
     JsonFormat,
@@ -50,6 +51,9 @@ def pipeline_hash(pipeline: PipelineConfig) -> str:
         document["dataset"] = [*dataset.namespace, dataset.name, dataset.format]
     if pipeline.stateful is not None:
         document["stateful"] = pipeline.stateful.lateness
+    if pipeline.changes is not None:
+        changes = pipeline.changes
+        document["changes"] = [changes.mode, changes.key, changes.soft_delete]
     return config_hash(document)
 
 
@@ -81,6 +85,10 @@ def _format(format_: Format) -> Any:
             }
         case AvroFormat():
             return {"avro": format_.schema}
+        case DebeziumFormat():
+            return {
+                "debezium": [format_.encoding, format_.envelope, format_.placeholder, format_.sequence_by]
+            }
         case ProtobufFormat():
             digest = hashlib.sha256(format_.descriptors or b"").hexdigest()
             return {"protobuf": [format_.message, digest]}

@@ -11,6 +11,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.stamp import check_pipeline_name
 from frazil.stream.config import values
+from frazil.stream.config.change_keys import CHANGES
 from frazil.stream.config.shapes import (
     Count,
     Either,
@@ -210,7 +211,7 @@ PIPELINE = Record(
         "schema": Key(
             MapOf(_COLUMN, "column", _column_problem, about=f"Of this column: {_TYPE}."),
             "The columns of a record, by name.",
-            "those of the registry, the sensors or the source's table; needed for json and csv",
+            "those of the registry, the sensors, the source's table or the changes; needed for json and csv",
         ),
         "metadata": Key(METADATA, "What a record has besides its value, as columns of these names.", "none"),
         "transform": Key(
@@ -224,11 +225,12 @@ PIPELINE = Record(
             "checkpoint. The pipeline runs as Structured Streaming then.",
             "none",
         ),
+        "changes": Key(CHANGES, "Of `format: debezium`: how changes of rows become tables.", "upsert"),
         "table": Key(
             Text("namespace.name, such as shop.orders", identifier),
             "The Iceberg table, as namespace.name; a dot inside a name is written '\\.'. It is created "
             "if it is not there. With columns in braces, as in shop.{kind}, or with {topic}: one table for "
-            "each value.",
+            "each value; of changes, {schema} and {table} are parts of the topic's name.",
         ),
         "dataset": Key(_DATASET, "Instead of a table: a generic table, which gets one file for each commit."),
         "partitioning": Key(

@@ -147,7 +147,25 @@ class ParquetFormat:
     """Of files, and of a table's data: rows that have columns already."""
 
 
-Format: TypeAlias = JsonFormat | CsvFormat | AvroFormat | ProtobufFormat | RawFormat | ParquetFormat
+@dataclass(frozen=True)
+class DebeziumFormat:
+    """Changes of rows as Debezium writes them."""
+
+    encoding: Literal["json", "avro"] = "json"
+    registry: Registry | None = None
+    #: `flat`: behind Debezium's ExtractNewRecordState; `auto`: as the records are.
+    envelope: Literal["auto", "debezium", "flat"] = "auto"
+    #: The columns of a row, where the records do not tell their types.
+    columns: Schema | None = None
+    #: What stands for a value that did not change and was left out.
+    placeholder: str = "__debezium_unavailable_value"
+    #: A column that orders changes, for sources that have no log.
+    sequence_by: str | None = None
+
+
+Format: TypeAlias = (
+    JsonFormat | CsvFormat | AvroFormat | ProtobufFormat | RawFormat | ParquetFormat | DebeziumFormat
+)
 
 
 @dataclass(frozen=True)
@@ -225,6 +243,20 @@ class StatefulConfig:
 
 
 @dataclass(frozen=True)
+class ChangesConfig:
+    """How changes become tables."""
+
+    #: `upsert`: rows as they are now; `append`: every change as a row; `changelog`: both.
+    mode: Literal["upsert", "append", "changelog"] = "upsert"
+    #: The columns that tell rows apart; none: the source's own key.
+    key: tuple[str, ...] = ()
+    #: A boolean column that marks rows as deleted, instead of removing them.
+    soft_delete: str | None = None
+    #: Raised by the user after the source was restored or replaced.
+    incarnation: int = 0
+
+
+@dataclass(frozen=True)
 class TableConfig:
     namespace: tuple[str, ...]
     name: str
@@ -278,6 +310,8 @@ class PipelineConfig:
     event_time: str | None = None
     transform: Transform | None = None
     stateful: StatefulConfig | None = None
+    #: Not None: records are changes of rows.
+    changes: ChangesConfig | None = None
     limits: Limits = field(default_factory=Limits)
     #: Of everything that decides which rows land, secrets left out.
     hash: str = ""

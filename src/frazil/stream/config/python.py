@@ -76,6 +76,7 @@ class PipelineOptions(TypedDict, total=False):
     dead_letters: str | Mapping[str, str]
     contract: str | Mapping[str, str]
     stateful: str | Mapping[str, str]
+    changes: Mapping[str, str | int | Sequence[str]]
     maintenance: str | Mapping[str, str | int]
 
 

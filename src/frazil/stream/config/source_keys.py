@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.client.naming import identifier
 from frazil.stream.config import kafka_settings, values
+from frazil.stream.config.change_keys import DEBEZIUM
 from frazil.stream.config.shapes import Count, Either, Key, ListOf, MapOf, Record, Setting, Text, Truth
 
 KAFKA = MapOf(
@@ -87,7 +88,7 @@ _TIMESTAMPS = Key(
     "How times are written: ISO 8601, or a number of seconds, milliseconds or microseconds since 1970.",
     "iso",
 )
-_WORDS = ("json", "csv", "avro", "protobuf", "raw", "parquet")
+_WORDS = ("json", "csv", "avro", "protobuf", "raw", "parquet", "debezium")
 _LEGAL = f"{', '.join(_WORDS)}, or a mapping such as {{json: {{timestamps: ms}}}}"
 FORMAT = Either(
     Text(_LEGAL, words=_WORDS),
@@ -143,8 +144,9 @@ FORMAT = Either(
                 ),
                 "A Protobuf message; with a registry behind Confluent's header.",
             ),
+            "debezium": Key(DEBEZIUM, "Changes of rows of a database, as Debezium writes them."),
         },
-        one_of=("json", "csv", "avro", "protobuf"),
+        one_of=("json", "csv", "avro", "protobuf", "debezium"),
     ),
     legal=_LEGAL,
 )

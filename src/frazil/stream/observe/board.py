@@ -17,6 +17,7 @@ from frazil.stream.events import (
     RoundRetried,
     RoundStarted,
     Stopped,
+    TableStopped,
 )
 
 #: Commits of this long count for the speed shown.
@@ -133,6 +134,8 @@ class Board:
                 return replace(row, phase=Phase.CAUGHT_UP, lag=0, trouble=None)
             case RoundRetried():
                 return replace(row, phase=Phase.RETRYING, retries=row.retries + 1, trouble=event.reason)
+            case TableStopped():
+                return replace(row, trouble=f"{event.table} stopped: {event.error}")
             case Stopped():
                 phase = Phase.STOPPED if event.error is None else Phase.FAILED
                 return replace(row, phase=phase, trouble=event.error)

@@ -16,6 +16,7 @@ from frazil.stream.events import (
     RoundRetried,
     RoundStarted,
     Stopped,
+    TableStopped,
 )
 from frazil.stream.observe.texts import count, counted, seconds, size
 
@@ -25,6 +26,7 @@ _KINDS: dict[type, str] = {
     RoundCommitted: "round-committed",
     CaughtUp: "caught-up",
     RoundRetried: "round-retried",
+    TableStopped: "table-stopped",
     Stopped: "stopped",
 }
 
@@ -91,6 +93,8 @@ def event_text(event: Event) -> str | None:
             return "caught up"
         case RoundRetried():
             return f"retry {event.attempt} in {seconds(event.wait_seconds)}: {event.reason}"
+        case TableStopped():
+            return f"the table {event.table} STOPPED, the others go on: {event.error}"
         case Stopped():
             return "stopped" if event.error is None else f"FAILED: {event.error}"
 

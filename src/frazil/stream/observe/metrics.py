@@ -16,6 +16,7 @@ from frazil.stream.events import (
     RoundRetried,
     RoundStarted,
     Stopped,
+    TableStopped,
 )
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -74,6 +75,8 @@ class Metrics:
                     self._partition_lag.labels(name, topic, partition).set(0)
             case RoundRetried():
                 self._retries.labels(name).inc()
+            case TableStopped():
+                self._failures.labels(name).inc()
             case Stopped():
                 self._running.labels(name).set(0)
                 if event.error is not None:

@@ -34,17 +34,18 @@ class TableKeys:
 
     def end(self) -> datetime | None:
         """When the first of them ends."""
-        ends = [keys.expires_at for keys in self._current().values() if keys.expires_at is not None]
+        ends = [keys.expires_at for keys in self.current().values() if keys.expires_at is not None]
         return min(ends, default=None)
 
     def broadcast(self) -> Broadcast[Keys]:
         """The keys of now, for the job that is about to start."""
-        current = self._current()
+        current = self.current()
         if self._sent is None or self._sent[0] != current:
             if self._sent is not None:
                 self._sent[1].destroy()
             self._sent = current, self._context.broadcast(current)
         return self._sent[1]
 
-    def _current(self) -> dict[str, VendedCredentials]:
+    def current(self) -> dict[str, VendedCredentials]:
+        """Those of now, by table."""
         return {name: keys.current() for name, keys in self._renewing.items()}

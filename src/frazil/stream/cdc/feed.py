@@ -1,0 +1,106 @@
+"""Where change events come from: one log for each table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from frazil.core.stamp import Position, Stamp
+from frazil.stream.config.model import KafkaSource, Limits
+from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.kafka.log import KafkaLog, LogView, Topic
+from frazil.stream.rounds import RoundPlan, confirm, plan_round
+from frazil.stream.source import Reader, Slice
+
+
+class ChangeFeed(Protocol):
+    """The driver's side of a source of changes. For one thread."""
+
+    def topics(self) -> Sequence[str]:
+        """Those there are now, one for each table; a round looks once."""
+
+    def first(self, topic: str) -> tuple[str, dict[str, Position]]:
+        """Identity and positions for a table that is new."""
+
+    def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
+        """The next round of one topic, a task for each partition; SourceChanged."""
+
+    def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
+        """After reading: the source must still be what it was when the round was planned."""
+
+    def ends(self) -> Mapping[str, tuple[int, ...]]:
+        """How far the topics go now."""
+
+    def reader(self) -> Reader: ...
+
+    def landed(self, plans: Mapping[str, RoundPlan]) -> None:
+        """All that the round read is in the tables."""
+
+
+class KafkaChanges:
+    """Topics of Kafka."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self._log = KafkaLog(source)
+        self._view: LogView | None = None
+        self._reader = KafkaReader(source.settings, keys=True, headers=True)
+
+    def topics(self) -> Sequence[str]:
+        self._view = self._log.look()
+        self._log.require(self._view.missing)
+        return sorted(self._view.topics)
+
+    def first(self, topic: str) -> tuple[str, dict[str, Position]]:
+        return self._log.identity(), {topic: self._log.start(self._source.start)[topic]}
+
+    def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
+        planned = plan_round(stamp, _OneTopic(self._log, topic, self._view), limits, 1)
+        # A partition is read in its order, by one task.
+        slices = [part for task in planned.tasks for part in task]
+        return replace(planned, tasks=tuple((part,) for part in slices))
+
+    def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
+        confirm(stamp, self._log, plan.positions)
+
+    def ends(self) -> Mapping[str, tuple[int, ...]]:
+        return self._log.ends(self._log.topics())
+
+    def reader(self) -> Reader:
+        return self._reader
+
+    def landed(self, plans: Mapping[str, RoundPlan]) -> None:
+        """The stamps know all there is to know."""
+
+
+@dataclass
+class _OneTopic:
+    """The part of a log that one table is made of."""
+
+    log: KafkaLog
+    topic: str
+    #: What was just seen; looked at anew when that does not fit.
+    view: LogView | None
+
+    def look(self) -> LogView:
+        view, self.view = self.view or self.log.look(), None
+        return replace(
+            view,
+            topics={name: topic for name, topic in view.topics.items() if name == self.topic},
+            missing=() if self.topic in view.topics else (self.topic,),
+        )
+
+    def topics(self) -> Mapping[str, Topic]:
+        return self.log.topics()
+
+    def require(self, missing: Sequence[str]) -> None:
+        self.log.require(missing)
+
+
+def packed_tasks(slices: Sequence[Slice], tasks: int) -> tuple[tuple[Slice, ...], ...]:
+    """Slices as even loads; each stays whole."""
+    loads: list[list[Slice]] = [[] for _ in range(min(tasks, len(slices)))]
+    for part in sorted(slices, key=len, reverse=True):
+        min(loads, key=lambda load: sum(map(len, load))).append(part)
+    return tuple(tuple(sorted(load)) for load in loads)

@@ -1,0 +1,323 @@
+"""One topic and the tables that it becomes: they commit and fail alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.core.errors import AlreadyExists, FrazilError, InvalidConfig, NoSuchTable
+from frazil.core.names import show
+from frazil.core.schema import Field, Schema
+from frazil.core.stamp import Mark, Position, Stamp
+from frazil.lake.authority import find_stamp
+from frazil.lake.delivery import Patience
+from frazil.lake.keyed import KeyedRound
+from frazil.lake.leftovers import remove_leftovers
+from frazil.lake.table import LakeTable
+from frazil.lake.writers import PipelineWriter, RoundTicket
+from frazil.stream.cdc.change_log import LOG_COLUMNS, log_schema
+from frazil.stream.cdc.changes import Shape
+from frazil.stream.cdc.naming import table_name
+from frazil.stream.cdc.order import raised
+from frazil.stream.cdc.result import LaneResult
+from frazil.stream.cdc.shapes import grown
+from frazil.stream.cdc.spread import spread_by
+from frazil.stream.cdc.tasks import LaneWork, Place
+from frazil.stream.config.model import ChangesConfig, DebeziumFormat, PipelineConfig
+from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.keys import TableKeys
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
+
+_logger = logging.getLogger(__name__)
+#: A task folds at least this many changes, so that small rounds make few files.
+_CHANGES_PER_BUCKET = 100_000
+#: What the name of a table of changes ends with.
+LOG_SUFFIX = "_changes"
+
+
+@dataclass(frozen=True)
+class LaneTurn:
+    """A round of a lane: what it reads, and leave to write it."""
+
+    plan: RoundPlan
+    work: LaneWork
+    #: None: there is no table yet.
+    ticket: RoundTicket | None
+
+
+class Lane:
+    """One topic of a pipeline. For one thread."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        lake: Lake,
+        keys: TableKeys,
+        topic: str,
+        first: Callable[[], tuple[str, dict[str, Position]]],
+    ) -> None:
+        assert config.changes is not None, "the pipeline reads changes"
+        assert isinstance(config.format, DebeziumFormat), "the configuration asks for it"
+        self.topic = topic
+        self._config = config
+        self._changes: ChangesConfig = config.changes
+        self._format = config.format
+        self._lake = lake
+        self._keys = keys
+        self._first = first
+        self._name = table_name(config.table.name, topic)
+        self._key = config.changes.key
+        self._writer: PipelineWriter | None = None
+        self._provisional: Stamp | None = None
+        #: The table of rows as they are now, and that of all changes.
+        self.rows: LakeTable | None = None
+        self.log: LakeTable | None = None
+        self._letters: LakeTable | None = None
+        self.created = False
+
+    def __str__(self) -> str:
+        return show(self._config.table.namespace, self._name)
+
+    @property
+    def stamp(self) -> Stamp:
+        """Where the next round goes on."""
+        if self._writer is not None:
+            return self._writer.stamp
+        if self._provisional is None:
+            source, positions = self._first()
+            self._provisional = Stamp(
+                pipeline=self._config.name, epoch=0, round=0, token="", source=source, positions=positions
+            )
+        return self._provisional
+
+    @property
+    def home(self) -> LakeTable | None:
+        """The table whose stamp counts."""
+        return self.log if self._changes.mode == "append" else self.rows
+
+    @property
+    def claimed(self) -> bool:
+        return self._writer is not None
+
+    def open(self, patience: Patience) -> bool:
+        """Take over the tables, if they are there; whether they are."""
+        where = self._config.table.namespace
+        try:
+            if self._changes.mode != "append":
+                self.rows = self._lake.load(where, self._name)
+                self._key = self._key or self.rows.key
+            if self._changes.mode != "upsert":
+                self.log = self._lake.load(where, self._log_name)
+        except NoSuchTable:
+            return False
+        if self._changes.mode != "append" and not self._key:
+            # The records tell; until then there is nothing to write with.
+            return False
+        self._claim(patience)
+        return True
+
+    def begin(self, plan: RoundPlan, parallelism: int) -> LaneTurn:
+        """Start a round. Superseded: another writer took over."""
+        if self._writer is None:
+            return LaneTurn(plan, self._asking(), None)
+        ticket = self._writer.begin()
+        work = replace(
+            self._asking(),
+            schema=self._columns(),
+            marks=self._marks(),
+            rows=self._place(self.rows, ticket),
+            log=self._place(self.log, ticket),
+            letters=self._place(self._letters, ticket),
+            buckets=max(1, min(parallelism, plan.offsets // _CHANGES_PER_BUCKET)),
+        )
+        if work.rows is not None:
+            work = replace(work, spread=spread_by(work.rows.target, self._key))
+        return LaneTurn(plan, work, ticket)
+
+    def adapt(self, shape: Shape, patience: Patience) -> None:
+        """Make the tables, or let them have what the records have."""
+        if self._writer is None:
+            self._make(shape)
+            self._claim(patience)
+            return
+        for table in (self.rows, self.log):
+            if table is not None:
+                table.evolve(grown(table.schema, shape.columns))
+
+    def lookup(self, turn: LaneTurn, result: LaneResult) -> KeyedRound | None:
+        """The rows of the table that have to go; None: the table has no rows as they are now."""
+        if self.rows is None:
+            return None
+        assert turn.ticket is not None, "the lane was claimed"
+        name = str(self.rows)
+        return KeyedRound(
+            self.rows,
+            self._key,
+            keys=pa.concat_tables(result.keys) if result.keys else None,
+            patches=pa.concat_tables(result.patches) if result.patches else None,
+            rows=tuple(result.files.get(name, ())),
+            truncate=result.truncated,
+            keep_unfound=self._changes.soft_delete is not None,
+            prefix=turn.ticket.prefixes[name],
+            options=self._config.table.files,
+        )
+
+    def commit(self, turn: LaneTurn, result: LaneResult, found: KeyedRound | None) -> Stamp:
+        """Make the round part of the tables."""
+        assert turn.ticket is not None, "the lane was claimed"
+        files = {name: tuple(several) for name, several in result.files.items()}
+        written = {**files} if found is None else {**files, str(self.rows): found}
+        return self._owner.commit(
+            turn.ticket,
+            written,
+            positions=turn.plan.positions,
+            read=result.read,
+            written=result.upserted,
+            watermark=None,
+            marks={self.topic: self._raised(turn.plan, result)},
+            incarnation=self._changes.incarnation,
+        )
+
+    def discard(self, turn: LaneTurn) -> None:
+        """Remove what a failed round wrote."""
+        if turn.ticket is not None and turn.ticket.token != self.stamp.token:
+            self._owner.discard(turn.ticket)
+
+    @property
+    def tables(self) -> Sequence[LakeTable]:
+        return [] if self._writer is None else list(self._writer.tables.values())
+
+    @property
+    def _owner(self) -> PipelineWriter:
+        assert self._writer is not None, "the lane was claimed"
+        return self._writer
+
+    @property
+    def _log_name(self) -> str:
+        return self._name if self._changes.mode == "append" else f"{self._name}{LOG_SUFFIX}"
+
+    def _asking(self) -> LaneWork:
+        """The work of a lane that has no table."""
+        return LaneWork(self.topic, self._config.name, self._format, None, self._key, ())
+
+    def _columns(self) -> Schema:
+        """Those of values; the table may have others of frazil's own."""
+        assert self.home is not None, "the lane was claimed"
+        own = {column.name for column in LOG_COLUMNS} if self.home is self.log else set()
+        own.add(self._changes.soft_delete or "")
+        return Schema(tuple(replace(f, required=False) for f in self.home.schema if f.name not in own))
+
+    def _marks(self) -> tuple[Mark | None, ...]:
+        if self._changes.incarnation > self.stamp.incarnation:
+            return ()
+        return self.stamp.marks.get(self.topic, ())
+
+    def _raised(self, plan: RoundPlan, result: LaneResult) -> tuple[Mark | None, ...]:
+        before = self._marks()
+        marks = []
+        for partition in range(len(plan.positions[self.topic].next)):
+            mark = before[partition] if partition < len(before) else None
+            for higher in (result.marks.get(partition), result.floor):
+                mark = mark if higher is None else raised(mark, higher)
+            marks.append(mark)
+        return tuple(marks)
+
+    def _place(self, table: LakeTable | None, ticket: RoundTicket) -> Place | None:
+        if table is None:
+            return None
+        target = table.write_target(self._config.table.files)
+        return Place(str(table), target, ticket.prefixes[str(table)])
+
+    def _make(self, shape: Shape) -> None:
+        """Tables for what the records have."""
+        self._key = self._key or shape.key
+        if self._changes.mode != "append":
+            self._require_key(shape)
+            self.rows = self._made(self._name, self._row_schema(shape.columns), self._key)
+        if self._changes.mode != "upsert":
+            self.log = self._made(self._log_name, log_schema(shape.columns), ())
+
+    def _made(self, name: str, schema: Schema, key: tuple[str, ...]) -> LakeTable:
+        config = self._config.table
+        with suppress(AlreadyExists):
+            made = self._lake.create(
+                config.namespace,
+                name,
+                schema,
+                config.partitioning,
+                dict(config.properties),
+                config.format_version,
+                key,
+            )
+            self.created = True
+            return made
+        return self._lake.load(config.namespace, name)
+
+    def _row_schema(self, columns: Schema) -> Schema:
+        fields = [replace(column, required=column.name in self._key) for column in columns]
+        if self._changes.soft_delete is not None:
+            fields.append(
+                Field(self._changes.soft_delete, "boolean", doc="whether the source deleted the row")
+            )
+        return Schema(tuple(fields))
+
+    def _require_key(self, shape: Shape) -> None:
+        names = [column.name for column in shape.columns]
+        missing = [name for name in self._key if name not in names]
+        if not self._key or missing:
+            wrong = f"they have no column {', '.join(missing)}" if missing else "they have none"
+            raise InvalidConfig(
+                f"pipeline '{self._config.name}': rows of {self.topic} need a key, and {wrong}; the columns "
+                f"are {', '.join(names)}. Give the table a primary key, name columns that tell rows apart "
+                "(`changes.key`), or write every change as a row (`changes.mode: append`)"
+            )
+
+    def _claim(self, patience: Patience) -> None:
+        assert self.home is not None, "the tables are there"
+        config = self._config
+        self._require_life(find_stamp(self.home, config.name))
+        self._writer = PipelineWriter.claim(
+            self._lake, self.home, config.name, self._first, config.hash, patience
+        )
+        self._keys.add(self.home)
+        for table in (self.rows, self.log):
+            if table is not None and table is not self.home:
+                self._join(table)
+        if config.dead_letters is not None:
+            self._letters = self._dead_letters()
+            self._join(self._letters)
+        self._sweep(self.home)
+
+    def _require_life(self, stamp: Stamp | None) -> None:
+        if stamp is not None and stamp.incarnation > self._changes.incarnation:
+            raise InvalidConfig(
+                f"pipeline '{self._config.name}': the table {self} was written with `changes.incarnation` "
+                f"{stamp.incarnation}, which is now {self._changes.incarnation}: it only goes up"
+            )
+
+    def _dead_letters(self) -> LakeTable:
+        letters = self._config.dead_letters
+        assert letters is not None, "asked for where there are any"
+        with suppress(AlreadyExists):
+            return self._lake.create(letters.namespace, letters.name, DEAD_LETTERS, PARTITIONING)
+        return self._lake.load(letters.namespace, letters.name)
+
+    def _join(self, table: LakeTable) -> None:
+        self._owner.join(table)
+        self._keys.add(table)
+        self._sweep(table)
+
+    def _sweep(self, table: LakeTable) -> None:
+        """Files of writers that died are removed; if the store refuses just now, by the next claim."""
+        try:
+            remove_leftovers(self._owner, table)
+        except FrazilError as error:
+            _logger.warning("%s: files of older writers stay: %s", self, error.message)

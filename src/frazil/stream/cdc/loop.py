@@ -1,0 +1,317 @@
+"""A pipeline of changes at work: one round for all of its topics, a commit for each."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
+
+from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
+from frazil.core.failpoints import reach
+from frazil.maintenance import Caretaker
+from frazil.stream.cdc.feed import ChangeFeed, KafkaChanges
+from frazil.stream.cdc.jobs import ChangeJobs
+from frazil.stream.cdc.lane import Lane, LaneTurn
+from frazil.stream.cdc.result import LaneResult
+from frazil.stream.config.model import KafkaSource
+from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
+from frazil.stream.pipeline import PipelineLoop
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.sinks.keys import TableKeys
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
+    from frazil.lake.keyed import KeyedRound
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+#: A lane that failed is tried again after 1, 2, 4 … seconds, at most this many.
+_LONGEST_WAIT = 60.0
+#: What fails so often in a row will not mend itself.
+_FAILED_ROUNDS = 5
+
+
+@dataclass
+class _Line:
+    """A lane, and how it fares."""
+
+    lane: Lane
+    opened: bool = False
+    #: Why it does not go on: nobody but the user can mend that.
+    error: FrazilError | None = None
+    failures: int = 0
+    #: By the monotonic clock.
+    rests_until: float = 0.0
+    #: A bad record: the lane goes up to it and no further.
+    bad: BadRecord | None = None
+    lags: tuple[int, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        return self.error is None and self.rests_until <= time.monotonic()
+
+
+@dataclass
+class _Round:
+    """What a round did, for those who watch."""
+
+    plans: dict[str, RoundPlan] = field(default_factory=dict)
+    read: int = 0
+    written: int = 0
+    bad: int = 0
+    files: int = 0
+    bytes: int = 0
+    #: A table got what it was lacking, or the end of a round was moved: the next one comes at once.
+    again: bool = False
+
+
+class ChangeLoop(PipelineLoop):
+    """Runs one pipeline of changes in the thread that calls `run`. A table that fails stops no other."""
+
+    def _run(self) -> None:
+        opened = self._retrying(self._set_up)
+        if opened is None:
+            return
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            done = self._retrying(self._take_round)
+            if done is None:
+                return
+            for line in self._lines.values():
+                for table in line.lane.tables if line.lane.topic in done.plans else ():
+                    self._caretaker.committed(table)
+            if self._ended():
+                break
+            if done.again or (done.plans and any(sum(line.lags) for line in self._lines.values())):
+                continue
+            if not done.plans:
+                self._observer.notify(CaughtUp(self.name))
+            self._stopping.wait(max(0.0, started + self._pause() - time.monotonic()))
+        self._raise_failures()
+
+    def _set_up(self) -> Lake:
+        config = self._config
+        assert isinstance(config.source, KafkaSource), "the configuration asks for it"
+        self._lake = self._connect()
+        self._feed: ChangeFeed = KafkaChanges(config.source)
+        self._lines: dict[str, _Line] = {}
+        self._keys = TableKeys(self._spark.sparkContext)
+        self._jobs = ChangeJobs(self._spark.sparkContext)
+        self._caretaker = Caretaker(
+            self._spark, self._lake, config.maintenance, file_size=config.table.files.size
+        )
+        self._ends = self._feed.ends() if self._once else None
+        return self._lake
+
+    def _take_round(self) -> _Round:
+        """One round of all lanes that are ready."""
+        started = time.monotonic()
+        self._find_lanes()
+        done = _Round()
+        turns = self._turns()
+        if not turns:
+            return done
+        reach("round.planned")
+        offsets = sum(turn.plan.offsets for turn in turns)
+        lag = sum(turn.plan.lag for turn in turns)
+        number = max(self._lines[turn.work.name].lane.stamp.round for turn in turns) + 1
+        self._observer.notify(RoundStarted(self.name, number, offsets, lag, len(turns)))
+        try:
+            results = self._jobs.apply(self._feed.reader(), turns, self._keys.current())
+        except FrazilError:
+            for turn in turns:
+                self._discard(turn)
+            raise
+        reach("round.job-done")
+        worked = time.monotonic()
+        self._land(turns, results, done)
+        if done.plans:
+            self._tell(done, number, started, worked)
+        return done
+
+    def _find_lanes(self) -> None:
+        for topic in self._feed.topics():
+            if topic not in self._lines:
+                lane = Lane(
+                    self._config, self._lake, self._keys, topic, lambda topic=topic: self._feed.first(topic)
+                )
+                self._lines[topic] = _Line(lane)
+        for line in self._lines.values():
+            if line.ready and not line.opened:
+                self._guarded(line, lambda lane=line.lane: self._open(lane))
+                line.opened = line.error is None
+
+    def _open(self, lane: Lane) -> None:
+        if lane.open(self._patience):
+            self._claimed(lane)
+
+    def _claimed(self, lane: Lane) -> None:
+        first = lane.stamp.read == 0
+        self._observer.notify(Claimed(self.name, str(lane), lane.stamp.epoch, lane.created, first))
+
+    def _turns(self) -> list[LaneTurn]:
+        turns = []
+        for line in self._lines.values():
+            if not line.ready or not line.opened:
+                continue
+            turn = self._guarded(line, lambda line=line: self._turn(line))
+            if turn is not None:
+                turns.append(turn)
+        return turns
+
+    def _turn(self, line: _Line) -> LaneTurn | None:
+        plan = self._feed.plan(line.lane.topic, line.lane.stamp, self._config.limits)
+        if line.bad is not None and line.bad.position is not None:
+            plan = plan.before(*line.bad.position)
+            if not plan.tasks:
+                raise line.bad
+        line.lags = plan.lags.get(line.lane.topic, ())
+        return line.lane.begin(plan, self._jobs.parallelism) if plan.tasks else None
+
+    def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: _Round) -> None:
+        """Commit each lane that can; the others tell why not."""
+        ready: list[tuple[_Line, LaneTurn, LaneResult, KeyedRound | None]] = []
+        for turn in turns:
+            line, result = self._lines[turn.work.name], results[turn.work.name]
+            if self._guarded(line, lambda: self._usable(line, turn, result, done)):  # noqa: B023
+                ready.append((line, turn, result, line.lane.lookup(turn, result)))
+            else:
+                self._discard(turn)
+        self._look_up([found for *_, found in ready if found is not None])
+        for line, turn, result, found in ready:
+            if self._guarded(line, lambda: self._commit(line, turn, result, found)):  # noqa: B023
+                done.plans[turn.work.name] = turn.plan
+                done.read += result.read
+                done.bad += result.bad
+                done.written += result.upserted
+                written = [file for several in result.files.values() for file in several]
+                done.files += len(written)
+                done.bytes += sum(file.size for file in written)
+                line.failures = 0
+        if done.plans:
+            self._feed.landed(done.plans)
+
+    def _usable(self, line: _Line, turn: LaneTurn, result: LaneResult, done: _Round) -> bool:
+        """Whether there is something to commit; if the table was lacking something, it has it now."""
+        if result.failure is not None:
+            error = result.failure.error()
+            if isinstance(error, BadRecord):
+                line.bad, done.again = error, True
+                return False
+            raise error
+        if result.shape is not None:
+            line.lane.adapt(result.shape, self._patience)
+            if turn.ticket is None:
+                self._claimed(line.lane)
+            done.again = True
+            return False
+        self._feed.confirm(line.lane.stamp, turn.plan)
+        return turn.ticket is not None
+
+    def _commit(self, line: _Line, turn: LaneTurn, result: LaneResult, found: KeyedRound | None) -> bool:
+        try:
+            line.lane.commit(turn, result, found)
+        except FrazilError as error:
+            if error.outcome is not Outcome.UNKNOWN:
+                self._discard(turn)
+            raise
+        return True
+
+    def _look_up(self, found: Sequence[KeyedRound]) -> None:
+        """The lookups of all lanes in one job; one that meets an error there is done again by its commit."""
+        planned = [(each, each.plan()) for each in found]
+        works = [work for _, several in planned for work in several]
+        try:
+            looked = self._jobs.look_up(works, self._keys.current())
+        except FrazilError as error:
+            _logger.warning("pipeline %s: lookups are done table by table: %s", self.name, error.message)
+            return
+        for each, several in planned:
+            each.take(looked[: len(several)])
+            looked = looked[len(several) :]
+
+    def _guarded(self, line: _Line, work: Callable[[], T]) -> T | None:
+        """What `work` returns; None after an error, which is the lane's alone."""
+        try:
+            return work()
+        except FrazilError as error:
+            line.failures += 1
+            given_up = isinstance(error, RoundFailed) or self._once
+            if error.outcome is not Outcome.RETRY or (given_up and line.failures >= _FAILED_ROUNDS):
+                line.error = error
+                self._observer.notify(TableStopped(self.name, str(line.lane), error.message))
+                return None
+            wait = min(2.0 ** (line.failures - 1), _LONGEST_WAIT)
+            line.rests_until = time.monotonic() + wait
+            self._observer.notify(
+                RoundRetried(self.name, f"{line.lane}: {error.message}", line.failures, wait)
+            )
+        return None
+
+    def _discard(self, turn: LaneTurn) -> None:
+        lane = self._lines[turn.work.name].lane
+        try:
+            lane.discard(turn)
+        except FrazilError as error:
+            _logger.warning("%s: files of a failed round stay: %s", lane, error.message)
+
+    def _tell(self, done: _Round, number: int, started: float, worked: float) -> None:
+        ended = time.monotonic()
+        stamps = [line.lane.stamp for line in self._lines.values() if line.lane.claimed]
+        lags = {topic: line.lags for topic, line in self._lines.items()}
+        self._observer.notify(
+            RoundCommitted(
+                pipeline=self.name,
+                round=number,
+                snapshot_id=None,
+                read=done.read,
+                written=done.written,
+                bad=done.bad,
+                files=done.files,
+                bytes=done.bytes,
+                seconds=ended - started,
+                job_seconds=worked - started,
+                commit_seconds=ended - worked,
+                lag=sum(map(sum, lags.values())),
+                total_read=sum(stamp.read for stamp in stamps),
+                total_written=sum(stamp.written for stamp in stamps),
+                lags=lags,
+            )
+        )
+
+    def _ended(self) -> bool:
+        """Whether a bounded run is done, or no table can go on."""
+        if self._lines and all(line.error is not None for line in self._lines.values()):
+            return True
+        return self._ends is not None and all(self._reached(topic, end) for topic, end in self._ends.items())
+
+    def _reached(self, topic: str, ends: tuple[int, ...]) -> bool:
+        line = self._lines.get(topic)
+        if line is None:
+            return False
+        position = line.lane.stamp.positions.get(topic)
+        following = () if position is None else position.next
+        return line.error is not None or all(
+            done >= end for done, end in zip_longest(following, ends, fillvalue=0)
+        )
+
+    def _pause(self) -> float:
+        """Until the next round is due, or a lane that rests is ready again."""
+        now = time.monotonic()
+        rests = [line.rests_until - now for line in self._lines.values() if line.error is None]
+        soon = [wait for wait in rests if wait > 0]
+        return min([self._config.freshness, *soon])
+
+    def _raise_failures(self) -> None:
+        failed = [line for line in self._lines.values() if line.error is not None]
+        if not failed:
+            return
+        first = failed[0].error
+        assert first is not None, "it was asked for"
+        if len(failed) == 1:
+            raise first
+        names = ", ".join(str(line.lane) for line in failed)
+        raise type(first)(f"{len(failed)} tables stopped ({names}). The first one: {first.message}")

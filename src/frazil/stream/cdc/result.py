@@ -1,0 +1,61 @@
+"""What all tasks of a round did for one lane."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from frazil.core.stamp import Mark
+from frazil.lake.files import DataFile
+from frazil.stream.cdc.changes import Shape
+from frazil.stream.cdc.order import raised
+from frazil.stream.cdc.spread import unpacked
+from frazil.stream.cdc.tasks import LaneReport
+from frazil.stream.tasks import Failure
+
+
+@dataclass
+class LaneResult:
+    """The reports of its tasks, put together."""
+
+    read: int = 0
+    bad: int = 0
+    upserted: int = 0
+    deleted: int = 0
+    truncated: bool = False
+    floor: Mark | None = None
+    marks: dict[int, Mark] = field(default_factory=dict)
+    files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
+    keys: list[pa.Table] = field(default_factory=list)
+    patches: list[pa.Table] = field(default_factory=list)
+    shape: Shape | None = None
+    failure: Failure | None = None
+
+    @classmethod
+    def of(cls, reports: Iterable[LaneReport]) -> LaneResult:
+        made = cls()
+        for report in reports:
+            made.add(report)
+        return made
+
+    def add(self, report: LaneReport) -> None:
+        self.read += sum(part.records for part in report.slices)
+        self.bad += sum(part.bad for part in report.slices)
+        self.upserted += report.upserted
+        self.deleted += report.deleted
+        self.truncated |= report.truncated
+        if report.floor is not None:
+            self.floor = raised(self.floor, report.floor)
+        self.marks |= report.marks
+        for table, files in report.files.items():
+            self.files[table] += files
+        if report.keys is not None:
+            self.keys.append(unpacked(report.keys))
+        if report.patches is not None:
+            self.patches.append(unpacked(report.patches))
+        if report.shape is not None:
+            self.shape = report.shape if self.shape is None else self.shape | report.shape
+        self.failure = self.failure or report.failure

@@ -1,0 +1,328 @@
+"""What runs inside Spark tasks: changes are fetched, spread by key, and folded into files.
+
+A partition of the log is read by one task, in its order. What a task finds wrong with one lane is a report of
+that lane: the others go on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.core.changes import Op
+from frazil.core.errors import BadRecord, FrazilError
+from frazil.core.failpoints import reach
+from frazil.core.schema import Schema
+from frazil.core.stamp import Mark
+from frazil.lake.files import DataFile, WriteTarget
+from frazil.lake.storage import FileStorage
+from frazil.lake.writer import TableWriter
+from frazil.stream.cdc.change_log import logged
+from frazil.stream.cdc.changes import ChangeDecoder, Changes, Shape
+from frazil.stream.cdc.decode import change_decoder
+from frazil.stream.cdc.fold import fold, softly
+from frazil.stream.cdc.order import admit, mark_at, not_below, raised
+from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
+from frazil.stream.config.model import DebeziumFormat
+from frazil.stream.dead_letters import letters
+from frazil.stream.source import Reader, Slice
+from frazil.stream.tasks import Failure, SliceReport
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
+    from frazil.stream.outlets import Keys
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table's files of one round; what comes behind the prefix makes their names the task's own."""
+
+    table: str
+    target: WriteTarget
+    prefix: str
+
+
+@dataclass(frozen=True)
+class LaneWork:
+    """What tasks must know of one lane in one round."""
+
+    #: The topic.
+    name: str
+    pipeline: str
+    format: DebeziumFormat
+    #: The columns that changes are decoded into; None: there is no table yet, and its shape is asked for.
+    schema: Schema | None
+    key: tuple[str, ...]
+    #: By partition.
+    marks: tuple[Mark | None, ...]
+    #: The table of rows as they are now; None: there is none.
+    rows: Place | None = None
+    #: The table of all changes.
+    log: Place | None = None
+    #: The table of bad records; None: the first one stops the lane.
+    letters: Place | None = None
+    #: A column that marks rows as deleted, instead of removing them.
+    soft_delete: str | None = None
+    #: The columns that changes are spread by, with their transforms.
+    spread: tuple[tuple[str, str], ...] = ()
+    buckets: int = 1
+    #: Which of all buckets is its first.
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a round's tasks read and write. Sent by broadcast: the reader may hold secrets."""
+
+    reader: Reader
+    lanes: Mapping[str, LaneWork]
+    keys: Keys = field(repr=False)
+    buckets: int = 1
+
+
+@dataclass(frozen=True)
+class LaneReport:
+    """What one task did for one lane."""
+
+    lane: str
+    slices: tuple[SliceReport, ...] = ()
+    #: The highest changes, by partition.
+    marks: Mapping[int, Mark] = field(default_factory=dict)
+    #: By table.
+    files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    #: Arrow streams: the keys whose rows in the table go, rows with holes (the last column), in `holes`.
+    keys: bytes | None = None
+    patches: bytes | None = None
+    #: All rows that were there before went, and where in the order of commits, if that is known.
+    truncated: bool = False
+    floor: Mark | None = None
+    #: Rows that came (or came anew) and that went.
+    upserted: int = 0
+    deleted: int = 0
+    #: The table is not there or lacks columns.
+    shape: Shape | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Changes on their way to the task that folds them."""
+
+    lane: str
+    partition: int
+    #: Counts the truncates of the partition: changes before the last one are void.
+    age: int
+    #: An Arrow stream of rows and their order.
+    changes: bytes | None = None
+    #: Where the truncate stands that made this age: what other partitions have from before it is void, too.
+    floor: Mark | None = None
+
+
+#: What the first tasks hand on: the bucket, and a chunk for it or a report for the driver.
+Handed: TypeAlias = tuple[int, Chunk | LaneReport]
+
+
+def fetched(tasks: Iterator[tuple[int, tuple[Slice, ...]]], job: Broadcast[Job]) -> Iterator[Handed]:
+    """The first stage: fetch, decode, leave out replays, spread by key."""
+    for number, slices in tasks:
+        by_lane: dict[str, list[Slice]] = defaultdict(list)
+        for part in slices:
+            by_lane[part.topic].append(part)
+        for name, parts in by_lane.items():
+            lane = job.value.lanes[name]
+            try:
+                yield from _LaneReading(job.value, lane, number).run(parts)
+            except FrazilError as error:
+                yield lane.first, LaneReport(name, failure=Failure.of(error))
+
+
+def folded(handed: Iterator[Handed], job: Broadcast[Job]) -> Iterator[LaneReport]:
+    """The second stage: the last change of each key; rows into files."""
+    chunks: dict[str, list[Chunk]] = defaultdict(list)
+    failed: set[str] = set()
+    bucket = 0
+    for bucket, each in handed:  # noqa: B007
+        if isinstance(each, Chunk):
+            chunks[each.lane].append(each)
+            continue
+        if each.failure is not None or each.shape is not None:
+            failed.add(each.lane)
+        yield each
+    for name, several in chunks.items():
+        if name in failed:
+            continue
+        try:
+            yield _folded(job.value, job.value.lanes[name], several, bucket)
+        except FrazilError as error:
+            yield LaneReport(name, failure=Failure.of(error))
+
+
+@dataclass
+class _LaneReading:
+    """One lane's slices in one task of the first stage."""
+
+    job: Job
+    lane: LaneWork
+    number: int
+
+    def __post_init__(self) -> None:
+        lane = self.lane
+        self._decoder: ChangeDecoder = change_decoder(lane.format, lane.schema, lane.key)
+        self._marks: dict[int, Mark] = {}
+        self._shape: Shape | None = None
+        self._ages: dict[int, int] = defaultdict(int)
+        self._floor: Mark | None = None
+        self._writers: dict[str, TableWriter] = {}
+        self._records: dict[Slice, int] = {}
+        self._bad: dict[Slice, int] = {}
+
+    def run(self, slices: Sequence[Slice]) -> Iterator[Handed]:
+        try:
+            for part in slices:
+                self._records[part] = self._bad[part] = 0
+                for raw in self.job.reader.read([part]):
+                    reach("task.fetched")
+                    yield from self._take(part, self._decoder.decode(raw))
+            files = {name: tuple(writer.close()) for name, writer in self._writers.items()}
+        except BaseException:
+            for writer in self._writers.values():
+                writer.abort()
+            raise
+        reports = tuple(SliceReport(part, count, self._bad[part]) for part, count in self._records.items())
+        yield (
+            self.lane.first,
+            LaneReport(
+                self.lane.name,
+                reports,
+                self._marks,
+                files,
+                shape=self._shape,
+                truncated=any(self._ages.values()),
+                floor=self._floor,
+            ),
+        )
+
+    def _take(self, part: Slice, changes: Changes) -> Iterator[Handed]:
+        self._records[part] += len(changes.raw)
+        if changes.bad:
+            self._bad[part] += len(changes.bad)
+            self._set_aside(changes)
+        if changes.shape is not None:
+            self._shape = changes.shape if self._shape is None else self._shape | changes.shape
+        if self._shape is not None:
+            return
+        partition = part.partition
+        mark = self._marks.get(partition, _at(self.lane.marks, partition))
+        kept, mark = admit(changes.order, mark, f"{part.topic}-{partition}")
+        if mark is not None:
+            self._marks[partition] = raised(self._marks.get(partition), mark)
+        rows, order = changes.rows, changes.order
+        if kept is not None:
+            rows, order = rows.take(pa.array(kept)), order.take(pa.array(kept))
+        if self.lane.log is not None:
+            self._put(self.lane.log, "log", logged(rows, order, changes.raw))
+        if self.lane.rows is not None:
+            yield from self._handed(partition, rows, order)
+
+    def _handed(self, partition: int, rows: pa.RecordBatch, order: pa.RecordBatch) -> Iterator[Handed]:
+        """The changes after the last truncate, by bucket; that there was one is told to all."""
+        truncates = np.flatnonzero(order.column("op").to_numpy() == int(Op.TRUNCATE))
+        if len(truncates):
+            self._ages[partition] += 1
+            last = int(truncates[-1])
+            self._floor = floor = mark_at(order, last)
+            rows, order = rows.slice(last + 1), order.slice(last + 1)
+            for bucket in range(self.lane.buckets):
+                chunk = Chunk(self.lane.name, partition, self._ages[partition], floor=floor)
+                yield (self.lane.first + bucket) % self.job.buckets, chunk
+        if not len(rows):
+            return
+        for bucket, part in spread(together(rows, order), rows, self.lane.spread, self.lane.buckets):
+            chunk = Chunk(self.lane.name, partition, self._ages[partition], packed(part))
+            yield (self.lane.first + bucket) % self.job.buckets, chunk
+
+    def _set_aside(self, changes: Changes) -> None:
+        raw, first = changes.raw, changes.bad[0]
+        if self.lane.letters is None:
+            offset = raw.offsets[first.index].as_py()
+            raise BadRecord.at(
+                (raw.topic, raw.partition, offset),
+                f"a change cannot be taken: topic {raw.topic}, partition {raw.partition}, offset {offset}: "
+                f"{first.reason}. Everything before it is in the table, and this table stops there, the "
+                "others go on. Correct the schema, or let bad records go to a dead-letter table "
+                "(`dead_letters`): the rows they are of are then not as in the database",
+            )
+        self._put(self.lane.letters, "letters", letters(self.lane.pipeline, raw, changes.bad))
+
+    def _put(self, to: Place, kind: str, rows: pa.RecordBatch) -> None:
+        if to.table not in self._writers:
+            self._writers[to.table] = _opened(self.job, to, f"{kind}{self.number:05d}")
+        self._writers[to.table].write(rows)
+
+
+def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> LaneReport:
+    changes = _valid(chunks)
+    if changes is None:
+        return LaneReport(lane.name)
+    assert lane.rows is not None, "changes are handed on for its rows"
+    result = fold(*apart(changes), lane.key)
+    rows, patches = result.rows, result.patches.append_column("holes", result.holes)
+    if lane.soft_delete is not None:
+        rows, patches = softly(result, lane.soft_delete)
+    files: tuple[DataFile, ...] = ()
+    if len(rows):
+        writer = _opened(job, lane.rows, f"{bucket:05d}")
+        try:
+            for batch in rows.to_batches():
+                writer.write(batch)
+            files = tuple(writer.close())
+        except BaseException:
+            writer.abort()
+            raise
+    reach("task.written")
+    return LaneReport(
+        lane.name,
+        files={lane.rows.table: files},
+        keys=packed(result.keys),
+        patches=packed(patches) if len(patches) else None,
+        upserted=len(result.rows) + len(result.patches),
+        deleted=len(result.deleted),
+    )
+
+
+def _valid(chunks: Sequence[Chunk]) -> pa.Table | None:
+    """The changes that no truncate made void."""
+    newest: dict[int, int] = defaultdict(int)
+    for chunk in chunks:
+        newest[chunk.partition] = max(newest[chunk.partition], chunk.age)
+    floors = [(chunk.partition, chunk.floor) for chunk in chunks if chunk.floor is not None]
+    found = []
+    for chunk in chunks:
+        if chunk.changes is None or chunk.age < newest[chunk.partition]:
+            continue
+        changes = unpacked(chunk.changes)
+        for partition, floor in floors:
+            if partition != chunk.partition:
+                changes = changes.filter(not_below(apart(changes)[1], floor))
+        found.append(changes)
+    return pa.concat_tables(found) if sum(map(len, found)) else None
+
+
+def _opened(job: Job, place: Place, name: str) -> TableWriter:
+    """One whose file names are its own, also when Spark runs a task or a whole stage twice."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    attempt = context.taskAttemptId() if context is not None else 0
+    storage = FileStorage.of(place.target.location, job.keys.get(place.table))
+    return TableWriter(place.target, storage, f"{place.prefix}-{name}-{attempt}")
+
+
+def _at(marks: Sequence[Mark | None], partition: int) -> Mark | None:
+    return marks[partition] if partition < len(marks) else None

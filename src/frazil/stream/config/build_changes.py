@@ -1,0 +1,71 @@
+"""From what was read to how changes become tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from frazil.stream.config.model import ChangesConfig, DebeziumFormat, Format, KafkaSource, Source, TableConfig
+from frazil.stream.config.nodes import Problems
+from frazil.stream.config.shapes import Found
+
+_HOLE = re.compile(r"\{([^{}]*)\}")
+_HOLES = ("schema", "table", "topic")
+#: What such a pipeline cannot have, and why.
+_NOT = {
+    "transform": "changes go to their tables as they are; transform what a pipeline reads from those",
+    "stateful": "changes go to their tables as they are",
+    "dataset": "rows of a dataset cannot be changed; write to a table",
+    "metadata": "the table has the columns of its source; `changes.mode: append` adds _offset and such",
+    "contract": "the table follows its source",
+    "event_time": "a table that is changed has no watermark",
+}
+
+
+@dataclass(frozen=True)
+class ChangesBuilder:
+    problems: Problems
+
+    def changes(
+        self, found: Found, source: Source, format_: Format, table: TableConfig
+    ) -> ChangesConfig | None:
+        if not isinstance(format_, DebeziumFormat):
+            if "changes" in found.nodes:
+                self.problems.add(
+                    found.place_of("changes"), "changes: only records of 'format: debezium' are changes"
+                )
+            return None
+        for key, reason in _NOT.items():
+            if key in found.nodes:
+                self.problems.add(found.place_of(key), f"{key}: {reason}")
+        if not isinstance(source, KafkaSource):
+            self.problems.add(found.place_of("format"), "format: debezium is for topics of Kafka")
+        else:
+            self._check_name(found, source, table)
+        made = _made(found.get("changes"))
+        if made.soft_delete is not None and made.mode == "append":
+            self.problems.add(
+                found.place_of("changes"), "changes: soft_delete says nothing where every change is a row"
+            )
+        return made
+
+    def _check_name(self, found: Found, source: KafkaSource, table: TableConfig) -> None:
+        holes = _HOLE.findall(table.name)
+        for hole in holes:
+            if hole not in _HOLES:
+                self.problems.add(
+                    found.place_of("table"),
+                    f"table: no topic has '{hole}'; legal in braces: {', '.join(_HOLES)}",
+                )
+        if not holes and (source.pattern is not None or len(source.topics) > 1):
+            self.problems.add(
+                found.place_of("table"),
+                "table: each topic is a table of its own; write a name such as shop.{table}",
+            )
+
+
+def _made(given: Found | None) -> ChangesConfig:
+    if given is None:
+        return ChangesConfig()
+    options = dict(given.values)
+    return ChangesConfig(**(options | {"key": tuple(options.get("key", ()))}))

@@ -1,0 +1,55 @@
+"""The keys of pipelines whose records are changes of rows."""
+
+from __future__ import annotations
+
+from frazil.stream.config.shapes import Count, Key, ListOf, Record, Text
+
+DEBEZIUM = Record(
+    {
+        "encoding": Key(
+            Text("json or avro", words=("json", "avro")),
+            "What Connect's converter writes: JSON, with or without its schemas, or Avro with a registry.",
+            "json",
+        ),
+        "envelope": Key(
+            Text("auto, debezium or flat", words=("auto", "debezium", "flat")),
+            "Whether a record is Debezium's envelope, or flat, as ExtractNewRecordState leaves it.",
+            "auto: as the records are",
+        ),
+        "placeholder": Key(
+            Text("text"),
+            "What stands for a value that did not change and was left out.",
+            "__debezium_unavailable_value",
+        ),
+        "sequence_by": Key(
+            Text("the name of a column"),
+            "For sources that have no log: the column by which changes of a row are ordered.",
+            "none: the log of the database",
+        ),
+    }
+)
+CHANGES = Record(
+    {
+        "mode": Key(
+            Text("upsert, append or changelog", words=("upsert", "append", "changelog")),
+            "upsert: the table has the rows as they are now. append: it has every change as a row. "
+            "changelog: both, the changes in a table beside it, named as it is and _changes.",
+            "upsert",
+        ),
+        "key": Key(
+            ListOf(Text("the name of a column"), alone=True),
+            "The columns that tell rows apart.",
+            "the source's own key",
+        ),
+        "soft_delete": Key(
+            Text("the name of a column"),
+            "A boolean column that marks rows as deleted, instead of removing them.",
+            "rows are removed",
+        ),
+        "incarnation": Key(
+            Count(least=0),
+            "Raised by one after the database was restored or replaced, to say that its log counts anew.",
+            "0",
+        ),
+    }
+)
