@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.lake.catalog import Lake
-from frazil.lake.delivery import Patience
 from frazil.lake.session import use_catalog
 from frazil.stream.columns import with_columns
 from frazil.stream.config.model import Limits, PipelineConfig
@@ -22,12 +20,11 @@ from frazil.stream.events import (
     Claimed,
     Observer,
     RoundCommitted,
-    RoundRetried,
     RoundStarted,
-    Stopped,
 )
 from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
+from frazil.stream.loops import Loop
 from frazil.stream.needs import Lacking
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.dataset import DatasetSink
@@ -43,15 +40,8 @@ if TYPE_CHECKING:
     from frazil.stream.outlets import Keys, Writing
     from frazil.stream.source import Reader, Slice
 
-T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
-#: A failed round is tried again after 1, 2, 4 … seconds, at most this many.
-_LONGEST_WAIT = 30.0
-#: What fails so often in a row will not mend itself.
-_FAILED_ROUNDS = 5
-#: A bounded run does not wait for ever for something that is down.
-_ONCE_ATTEMPTS = 6
 #: A round is run again for columns and tables that came up; more often than this, something is wrong.
 _ADAPTATIONS = 20
 
@@ -81,8 +71,8 @@ class Work:
     jobs: Runs
 
 
-class PipelineLoop:
-    """Runs one pipeline in the thread that calls `run`."""
+class PipelineLoop(Loop):
+    """Runs a pipeline whose records become rows."""
 
     def __init__(
         self,
@@ -94,42 +84,10 @@ class PipelineLoop:
         *,
         once: bool,
     ) -> None:
-        self.name = config.name
-        self.error: FrazilError | None = None
-        self._config = config
-        self._spark = spark.newSession()
-        self._connect = connect
-        self._catalog_name = catalog_name
-        self._observer = observer
-        self._once = once
-        self._stopping = threading.Event()
-        self._patience = Patience(waiting=self._waiting)
+        super().__init__(config, spark, connect, catalog_name, observer, once=once)
         self._goal: Goal | None = None
         self._rate = 0.0
         self._failed: list[Turn] = []
-
-    def stop(self) -> None:
-        """Finish the round in hand, then end."""
-        self._stopping.set()
-
-    def abort(self) -> None:
-        """End also where a round waits for a catalog that does not answer."""
-        self.stop()
-        self._patience.stop.set()
-
-    def run(self) -> None:
-        """Until stopped, caught up (`once`), or an error that needs somebody; that is kept in `error`."""
-        try:
-            self._run()
-        except FrazilError as error:
-            self.error = error
-        except Exception as error:
-            # A bug must not end as a thread that is silently gone.
-            _logger.exception("pipeline %s", self.name)
-            self.error = FrazilError(
-                f"pipeline '{self.name}' met an unexpected {type(error).__name__}: {error}"
-            )
-        self._observer.notify(Stopped(self.name, self.error.message if self.error else None))
 
     def _run(self) -> None:
         opened = self._retrying(self._open)
@@ -288,27 +246,3 @@ class PipelineLoop:
         return replace(
             limits, records_per_round=max(1, min(limits.records_per_round, int(self._rate * seconds)))
         )
-
-    def _retrying(self, work: Callable[[], T]) -> T | None:
-        """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""
-        attempt = 0
-        while True:
-            try:
-                return work()
-            except FrazilError as error:
-                attempt += 1
-                if error.outcome is not Outcome.RETRY or self._given_up(error, attempt):
-                    raise
-                wait = min(2.0 ** (attempt - 1), _LONGEST_WAIT)
-                self._observer.notify(RoundRetried(self.name, error.message, attempt, wait))
-            if self._stopping.wait(wait):
-                return None
-
-    def _waiting(self, reason: str) -> None:
-        """The catalog does not answer; the writer asks again until it does."""
-        self._observer.notify(RoundRetried(self.name, reason, 1, self._patience.longest_wait))
-
-    def _given_up(self, error: FrazilError, attempt: int) -> bool:
-        if isinstance(error, RoundFailed):
-            return attempt >= _FAILED_ROUNDS
-        return self._once and attempt >= _ONCE_ATTEMPTS

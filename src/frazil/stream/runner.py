@@ -11,6 +11,7 @@ from frazil.core.errors import FrazilError, ServiceError
 from frazil.lake.catalog import Lake
 from frazil.stream.config.model import PipelineConfig, Pipelines
 from frazil.stream.events import Observer
+from frazil.stream.loops import Loop
 from frazil.stream.observe.fanout import Observers
 from frazil.stream.pipeline import PipelineLoop
 
@@ -79,7 +80,7 @@ class Runner:
         self._client.close()
 
 
-def loop_of(config: PipelineConfig) -> type[PipelineLoop]:
+def loop_of(config: PipelineConfig) -> type[Loop]:
     """Imported where it is used: few pipelines keep state, or change rows."""
     if config.changes is not None:
         from frazil.stream.cdc.loop import ChangeLoop

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from frazil.core.schema import Schema
 from frazil.stream.decode.decoded import Undecodable
+from frazil.stream.decode.infer import united
 from frazil.stream.source import RawBatch
 
 
@@ -20,6 +21,14 @@ class Shape:
     columns: Schema
     #: Names of the columns that tell rows apart; none if the source has no key.
     key: tuple[str, ...] = ()
+
+    def __or__(self, other: Shape) -> Shape:
+        """A shape for the rows of both."""
+        columns = {field.name: field for field in self.columns}
+        for field in other.columns:
+            known = columns.get(field.name, field)
+            columns[field.name] = replace(known, type=united(known.type, field.type))
+        return Shape(Schema(tuple(columns.values())), self.key or other.key)
 
 
 @dataclass(frozen=True)

@@ -56,26 +56,16 @@ def fold(rows: pa.Table, order: pa.Table, key: Sequence[str]) -> Folded:
     )
 
 
-def softly(folded: Folded, column: str) -> tuple[pa.Table, pa.Table]:
-    """Rows and patches (their holes last) with a column that says whether the row is gone.
-
-    Rows that are gone are patches of which the table has all values but the key.
-    """
-    rows = folded.rows.append_column(column, pa.array([False] * len(folded.rows), pa.bool_()))
-    patches = folded.patches.append_column(column, pa.array([False] * len(folded.patches), pa.bool_()))
-    gone = pa.table(
-        [
-            folded.deleted.column(field.name)
-            if field.name in folded.deleted.column_names
-            else pa.nulls(len(folded.deleted), field.type)
-            for field in folded.rows.schema
-        ],
-        schema=folded.rows.schema,
-    ).append_column(column, pa.array([True] * len(folded.deleted), pa.bool_()))
-    bits = [field.name not in folded.deleted.column_names for field in folded.rows.schema]
-    mask = bytes(np.packbits(np.array(bits), bitorder="little"))
-    holes = pa.concat_arrays([folded.holes, pa.array([mask] * len(folded.deleted), pa.binary())])
-    return rows, pa.concat_tables([patches, gone]).append_column("holes", holes)
+def softened(rows: pa.Table, order: pa.Table, key: Sequence[str], column: str) -> tuple[pa.Table, pa.Table]:
+    """Deletes as updates: a column says that the row is gone, and all others but the key stay."""
+    gone = pc.equal(order.column("op"), int(Op.DELETE))
+    bits = np.array([name not in key for name in rows.column_names])
+    mask = pa.scalar(bytes(np.packbits(bits, bitorder="little")), pa.binary())
+    ops = pc.if_else(gone, pa.scalar(int(Op.UPDATE), pa.int8()), order.column("op"))
+    holes = pc.if_else(gone, mask, order.column("holes"))
+    softer = order.set_column(order.schema.get_field_index("op"), order.schema.field("op"), ops)
+    softer = softer.set_column(order.schema.get_field_index("holes"), order.schema.field("holes"), holes)
+    return rows.append_column(column, gone), softer
 
 
 def key_codes(rows: pa.Table, key: Sequence[str]) -> tuple[_Numbers, int]:

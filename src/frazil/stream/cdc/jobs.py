@@ -6,13 +6,14 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from frazil.core.errors import FrazilError
-from frazil.lake.keyed import Looked, LookupWork, look_up
+from frazil.lake.lookup import Found, Lookup, LookupTask, look_up
+from frazil.lake.storage import FileStorage
 from frazil.stream.cdc.feed import packed_tasks
 from frazil.stream.cdc.lane import LaneTurn
 from frazil.stream.cdc.result import LaneResult
@@ -24,6 +25,7 @@ from frazil.stream.tasks import Failure
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
 
+    from frazil.client import VendedCredentials
     from frazil.stream.outlets import Keys
 
 
@@ -62,32 +64,34 @@ class ChangeJobs:
             results[report.lane].add(report)
         return results
 
-    def look_up(self, works: Sequence[LookupWork], keys: Keys) -> list[Looked]:
-        """Find the rows that go, for all tables at once; in the order of `works`."""
-        if not works:
-            return []
-        sent: Broadcast[Any] = self._context.broadcast((works, keys))
+    def look_up(
+        self, lookup: Lookup, tasks: Sequence[LookupTask], credentials: VendedCredentials | None
+    ) -> list[Found]:
+        """Find the rows of one table that go; `credentials` are those of its place."""
+        sent = self._context.broadcast((lookup, credentials))
         try:
-            numbers = self._context.parallelize(range(len(works)), min(len(works), 4 * self.parallelism))
-            found = dict(numbers.mapPartitions(functools.partial(_looked_up, sent=sent)).collect())
+            spread = self._context.parallelize(tasks, len(tasks))
+            found = spread.mapPartitions(functools.partial(_looked_up, sent=sent)).collect()
         except (Py4JError, PySparkException) as error:
             raise translated(error) from None
         finally:
             sent.destroy()
-        for each in found.values():
+        for each in found:
             if isinstance(each, Failure):
                 raise each.error()
-        return [found[number] for number in range(len(works))]
+        return [each for each in found if isinstance(each, Found)]
 
 
 def _bucket(number: int) -> int:
     return number
 
 
-def _looked_up(numbers: Iterator[int], sent: Broadcast[Any]) -> Iterator[tuple[int, Looked | Failure]]:
-    works, keys = sent.value
-    for number in numbers:
+def _looked_up(
+    tasks: Iterator[LookupTask], sent: Broadcast[tuple[Lookup, VendedCredentials | None]]
+) -> Iterator[Found | Failure]:
+    lookup, credentials = sent.value
+    for task in tasks:
         try:
-            yield number, look_up(works[number], keys)
+            yield look_up(task, lookup, FileStorage.of(lookup.target.location, credentials))
         except FrazilError as error:
-            yield number, Failure.of(error)
+            yield Failure.of(error)

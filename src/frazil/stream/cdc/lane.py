@@ -16,8 +16,10 @@ from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Mark, Position, Stamp
 from frazil.lake.authority import find_stamp
 from frazil.lake.delivery import Patience
-from frazil.lake.keyed import KeyedRound
+from frazil.lake.files import DataFile
+from frazil.lake.keyed import KeyedRound, KeyedTable, Round, Run
 from frazil.lake.leftovers import remove_leftovers
+from frazil.lake.patches import Patches
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.cdc.change_log import LOG_COLUMNS, log_schema
@@ -75,6 +77,7 @@ class Lane:
         self._first = first
         self._name = table_name(config.table.name, topic)
         self._key = config.changes.key
+        self._keyed: KeyedTable | None = None
         self._writer: PipelineWriter | None = None
         self._provisional: Stamp | None = None
         #: The table of rows as they are now, and that of all changes.
@@ -152,21 +155,29 @@ class Lane:
             if table is not None:
                 table.evolve(grown(table.schema, shape.columns))
 
-    def lookup(self, turn: LaneTurn, result: LaneResult) -> KeyedRound | None:
-        """The rows of the table that have to go; None: the table has no rows as they are now."""
+    def lookup(self, turn: LaneTurn, result: LaneResult, run: Run, slots: int) -> KeyedRound | None:
+        """What finds the rows that have to go; None: the lane has no table of rows as they are now."""
         if self.rows is None:
             return None
         assert turn.ticket is not None, "the lane was claimed"
+        self._keyed = self._keyed or KeyedTable(self._key)
         name = str(self.rows)
+        key = self._keyed.key_schema(self.rows).to_arrow()
+        patches = None
+        if result.patches:
+            patches = Patches(pa.concat_tables(result.patches), pa.array(result.holes, pa.binary()))
+        wanted = Round(
+            pa.concat_tables(result.keys) if result.keys else key.empty_table(),
+            tuple(result.files.get(name, ())),
+            patches,
+            result.truncated,
+        )
         return KeyedRound(
-            self.rows,
-            self._key,
-            keys=pa.concat_tables(result.keys) if result.keys else None,
-            patches=pa.concat_tables(result.patches) if result.patches else None,
-            rows=tuple(result.files.get(name, ())),
-            truncate=result.truncated,
-            keep_unfound=self._changes.soft_delete is not None,
-            prefix=turn.ticket.prefixes[name],
+            self._keyed,
+            wanted,
+            turn.ticket.prefixes[name],
+            run,
+            slots=slots,
             options=self._config.table.files,
         )
 
@@ -174,7 +185,9 @@ class Lane:
         """Make the round part of the tables."""
         assert turn.ticket is not None, "the lane was claimed"
         files = {name: tuple(several) for name, several in result.files.items()}
-        written = {**files} if found is None else {**files, str(self.rows): found}
+        written: dict[str, Sequence[DataFile] | KeyedRound] = {**files}
+        if found is not None:
+            written[str(self.rows)] = found
         return self._owner.commit(
             turn.ticket,
             written,
@@ -206,7 +219,15 @@ class Lane:
 
     def _asking(self) -> LaneWork:
         """The work of a lane that has no table."""
-        return LaneWork(self.topic, self._config.name, self._format, None, self._key, ())
+        return LaneWork(
+            self.topic,
+            self._config.name,
+            self._format,
+            None,
+            self._key,
+            (),
+            soft_delete=self._changes.soft_delete,
+        )
 
     def _columns(self) -> Schema:
         """Those of values; the table may have others of frazil's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +19,17 @@ from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
-from frazil.stream.pipeline import PipelineLoop
+from frazil.stream.loops import FAILED_ROUNDS, LONGEST_WAIT, Loop
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
     from frazil.lake.keyed import KeyedRound
+    from frazil.lake.lookup import Found, Lookup, LookupTask
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
-#: A lane that failed is tried again after 1, 2, 4 … seconds, at most this many.
-_LONGEST_WAIT = 60.0
-#: What fails so often in a row will not mend itself.
-_FAILED_ROUNDS = 5
 
 
 @dataclass
@@ -68,7 +66,7 @@ class _Round:
     again: bool = False
 
 
-class ChangeLoop(PipelineLoop):
+class ChangeLoop(Loop):
     """Runs one pipeline of changes in the thread that calls `run`. A table that fails stops no other."""
 
     def _run(self) -> None:
@@ -136,12 +134,12 @@ class ChangeLoop(PipelineLoop):
         for topic in self._feed.topics():
             if topic not in self._lines:
                 lane = Lane(
-                    self._config, self._lake, self._keys, topic, lambda topic=topic: self._feed.first(topic)
+                    self._config, self._lake, self._keys, topic, functools.partial(self._feed.first, topic)
                 )
                 self._lines[topic] = _Line(lane)
         for line in self._lines.values():
             if line.ready and not line.opened:
-                self._guarded(line, lambda lane=line.lane: self._open(lane))
+                self._guarded(line, functools.partial(self._open, line.lane))
                 line.opened = line.error is None
 
     def _open(self, lane: Lane) -> None:
@@ -157,7 +155,7 @@ class ChangeLoop(PipelineLoop):
         for line in self._lines.values():
             if not line.ready or not line.opened:
                 continue
-            turn = self._guarded(line, lambda line=line: self._turn(line))
+            turn = self._guarded(line, functools.partial(self._turn, line))
             if turn is not None:
                 turns.append(turn)
         return turns
@@ -173,16 +171,15 @@ class ChangeLoop(PipelineLoop):
 
     def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: _Round) -> None:
         """Commit each lane that can; the others tell why not."""
-        ready: list[tuple[_Line, LaneTurn, LaneResult, KeyedRound | None]] = []
+        ready: list[tuple[_Line, LaneTurn, LaneResult]] = []
         for turn in turns:
             line, result = self._lines[turn.work.name], results[turn.work.name]
-            if self._guarded(line, lambda: self._usable(line, turn, result, done)):  # noqa: B023
-                ready.append((line, turn, result, line.lane.lookup(turn, result)))
+            if self._guarded(line, functools.partial(self._usable, line, turn, result, done)):
+                ready.append((line, turn, result))
             else:
                 self._discard(turn)
-        self._look_up([found for *_, found in ready if found is not None])
-        for line, turn, result, found in ready:
-            if self._guarded(line, lambda: self._commit(line, turn, result, found)):  # noqa: B023
+        for line, turn, result in ready:
+            if self._guarded(line, functools.partial(self._commit, line, turn, result)):
                 done.plans[turn.work.name] = turn.plan
                 done.read += result.read
                 done.bad += result.bad
@@ -211,27 +208,29 @@ class ChangeLoop(PipelineLoop):
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
 
-    def _commit(self, line: _Line, turn: LaneTurn, result: LaneResult, found: KeyedRound | None) -> bool:
+    def _commit(self, line: _Line, turn: LaneTurn, result: LaneResult) -> bool:
+        found = self._found(line, turn, result)
         try:
             line.lane.commit(turn, result, found)
         except FrazilError as error:
             if error.outcome is not Outcome.UNKNOWN:
                 self._discard(turn)
             raise
+        if found is not None and found.unfound and turn.work.soft_delete is None:
+            _logger.warning(
+                "pipeline %s: %d rows of %s came without values that did not change, and the table does "
+                "not have these rows: the values are null",
+                self.name,
+                len(found.unfound),
+                line.lane,
+            )
         return True
 
-    def _look_up(self, found: Sequence[KeyedRound]) -> None:
-        """The lookups of all lanes in one job; one that meets an error there is done again by its commit."""
-        planned = [(each, each.plan()) for each in found]
-        works = [work for _, several in planned for work in several]
-        try:
-            looked = self._jobs.look_up(works, self._keys.current())
-        except FrazilError as error:
-            _logger.warning("pipeline %s: lookups are done table by table: %s", self.name, error.message)
-            return
-        for each, several in planned:
-            each.take(looked[: len(several)])
-            looked = looked[len(several) :]
+    def _found(self, line: _Line, turn: LaneTurn, result: LaneResult) -> KeyedRound | None:
+        def run(lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
+            return self._jobs.look_up(lookup, tasks, self._keys.current().get(str(line.lane)))
+
+        return line.lane.lookup(turn, result, run, self._jobs.parallelism)
 
     def _guarded(self, line: _Line, work: Callable[[], T]) -> T | None:
         """What `work` returns; None after an error, which is the lane's alone."""
@@ -240,11 +239,11 @@ class ChangeLoop(PipelineLoop):
         except FrazilError as error:
             line.failures += 1
             given_up = isinstance(error, RoundFailed) or self._once
-            if error.outcome is not Outcome.RETRY or (given_up and line.failures >= _FAILED_ROUNDS):
+            if error.outcome is not Outcome.RETRY or (given_up and line.failures >= FAILED_ROUNDS):
                 line.error = error
                 self._observer.notify(TableStopped(self.name, str(line.lane), error.message))
                 return None
-            wait = min(2.0 ** (line.failures - 1), _LONGEST_WAIT)
+            wait = min(2.0 ** (line.failures - 1), LONGEST_WAIT)
             line.rests_until = time.monotonic() + wait
             self._observer.notify(
                 RoundRetried(self.name, f"{line.lane}: {error.message}", line.failures, wait)

@@ -31,6 +31,7 @@ class LaneResult:
     files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
     keys: list[pa.Table] = field(default_factory=list)
     patches: list[pa.Table] = field(default_factory=list)
+    holes: list[bytes] = field(default_factory=list)
     shape: Shape | None = None
     failure: Failure | None = None
 
@@ -56,6 +57,7 @@ class LaneResult:
             self.keys.append(unpacked(report.keys))
         if report.patches is not None:
             self.patches.append(unpacked(report.patches))
+            self.holes += report.holes
         if report.shape is not None:
             self.shape = report.shape if self.shape is None else self.shape | report.shape
         self.failure = self.failure or report.failure

@@ -80,7 +80,8 @@ def packed(rows: pa.Table | pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write(rows)
-    return sink.getvalue().to_pybytes()
+    stored: bytes = sink.getvalue().to_pybytes()
+    return stored
 
 
 def unpacked(stream: bytes) -> pa.Table:

@@ -25,7 +25,7 @@ from frazil.lake.writer import TableWriter
 from frazil.stream.cdc.change_log import logged
 from frazil.stream.cdc.changes import ChangeDecoder, Changes, Shape
 from frazil.stream.cdc.decode import change_decoder
-from frazil.stream.cdc.fold import fold, softly
+from frazil.stream.cdc.fold import fold, softened
 from frazil.stream.cdc.order import admit, mark_at, not_below, raised
 from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
 from frazil.stream.config.model import DebeziumFormat
@@ -96,9 +96,10 @@ class LaneReport:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     #: By table.
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    #: Arrow streams: the keys whose rows in the table go, rows with holes (the last column), in `holes`.
+    #: Arrow streams: the keys whose rows in the table go, and rows with holes, which are in `holes`.
     keys: bytes | None = None
     patches: bytes | None = None
+    holes: Sequence[bytes] = ()
     #: All rows that were there before went, and where in the order of commits, if that is known.
     truncated: bool = False
     floor: Mark | None = None
@@ -271,10 +272,11 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
     if changes is None:
         return LaneReport(lane.name)
     assert lane.rows is not None, "changes are handed on for its rows"
-    result = fold(*apart(changes), lane.key)
-    rows, patches = result.rows, result.patches.append_column("holes", result.holes)
+    rows, order = apart(changes)
     if lane.soft_delete is not None:
-        rows, patches = softly(result, lane.soft_delete)
+        rows, order = softened(rows, order, lane.key, lane.soft_delete)
+    result = fold(rows, order, lane.key)
+    rows = result.rows
     files: tuple[DataFile, ...] = ()
     if len(rows):
         writer = _opened(job, lane.rows, f"{bucket:05d}")
@@ -290,7 +292,8 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
         lane.name,
         files={lane.rows.table: files},
         keys=packed(result.keys),
-        patches=packed(patches) if len(patches) else None,
+        patches=packed(result.patches) if len(result.patches) else None,
+        holes=result.holes.to_pylist(),
         upserted=len(result.rows) + len(result.patches),
         deleted=len(result.deleted),
     )

@@ -1,0 +1,104 @@
+"""What all loops of pipelines have: a thread of their own, a way to stop, patience."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from frazil.core.errors import FrazilError, Outcome, RoundFailed
+from frazil.lake.catalog import Lake
+from frazil.lake.delivery import Patience
+from frazil.stream.config.model import PipelineConfig
+from frazil.stream.events import Observer, RoundRetried, Stopped
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+
+#: A failed round is tried again after 1, 2, 4 … seconds, at most this many.
+LONGEST_WAIT = 30.0
+#: What fails so often in a row will not mend itself.
+FAILED_ROUNDS = 5
+#: A bounded run does not wait for ever for something that is down.
+_ONCE_ATTEMPTS = 6
+
+
+class Loop(ABC):
+    """Runs one pipeline in the thread that calls `run`."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        spark: SparkSession,
+        connect: Callable[[], Lake],
+        catalog_name: str,
+        observer: Observer,
+        *,
+        once: bool,
+    ) -> None:
+        self.name = config.name
+        self.error: FrazilError | None = None
+        self._config = config
+        self._spark = spark.newSession()
+        self._connect = connect
+        self._catalog_name = catalog_name
+        self._observer = observer
+        self._once = once
+        self._stopping = threading.Event()
+        self._patience = Patience(waiting=self._waiting)
+
+    def stop(self) -> None:
+        """Finish the round in hand, then end."""
+        self._stopping.set()
+
+    def abort(self) -> None:
+        """End also where a round waits for a catalog that does not answer."""
+        self.stop()
+        self._patience.stop.set()
+
+    def run(self) -> None:
+        """Until stopped, caught up (`once`), or an error that needs somebody; that is kept in `error`."""
+        try:
+            self._run()
+        except FrazilError as error:
+            self.error = error
+        except Exception as error:
+            # A bug must not end as a thread that is silently gone.
+            _logger.exception("pipeline %s", self.name)
+            self.error = FrazilError(
+                f"pipeline '{self.name}' met an unexpected {type(error).__name__}: {error}"
+            )
+        self._observer.notify(Stopped(self.name, self.error.message if self.error else None))
+
+    @abstractmethod
+    def _run(self) -> None:
+        """All of its work; ends when told to stop."""
+
+    def _retrying(self, work: Callable[[], T]) -> T | None:
+        """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""
+        attempt = 0
+        while True:
+            try:
+                return work()
+            except FrazilError as error:
+                attempt += 1
+                if error.outcome is not Outcome.RETRY or self._given_up(error, attempt):
+                    raise
+                wait = min(2.0 ** (attempt - 1), LONGEST_WAIT)
+                self._observer.notify(RoundRetried(self.name, error.message, attempt, wait))
+            if self._stopping.wait(wait):
+                return None
+
+    def _waiting(self, reason: str) -> None:
+        """The catalog does not answer; the writer asks again until it does."""
+        self._observer.notify(RoundRetried(self.name, reason, 1, self._patience.longest_wait))
+
+    def _given_up(self, error: FrazilError, attempt: int) -> bool:
+        if isinstance(error, RoundFailed):
+            return attempt >= FAILED_ROUNDS
+        return self._once and attempt >= _ONCE_ATTEMPTS

@@ -1,0 +1,213 @@
+"""Change events from Kafka into tables, against the rows that they are of."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.stream.cdc.changing import UNCHANGED, ChangingTable
+from tests.stream.world import World
+
+from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, SourceChanged
+from frazil.core.stamp import Stamp, stamp_key
+from frazil.stream.config.model import PipelineConfig
+from frazil.stream.events import TableStopped
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def producer(world: World) -> Producer:
+    return Producer({"bootstrap.servers": world.kafka.bootstrap_servers, "log_level": 0})
+
+
+def topic_of(world: World, table: str = "orders") -> str:
+    name = f"s{os.getpid()}x{next(_numbers)}.inv.{table}"
+    return world.kafka.create_topic(name, partitions=1)
+
+
+def pipeline(world: World, topic: str, table: str, **settings: Any) -> PipelineConfig:
+    name = f"cdc-{table.replace('{', '').replace('}', '').replace('_', '-')}"
+    given = {"schema": None, "format": "debezium", "name": name, "format_version": 3}
+    return world.pipeline(topic, table, **(given | settings))
+
+
+def rows(world: World, table: str) -> dict[Any, dict[str, Any]]:
+    found = world.rows(table)
+    by_key = {(row["id"],): row for row in found}
+    assert len(by_key) == len(found), "a key twice"
+    return by_key
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_as_they_are_now(world: World, producer: Producer, version: int) -> None:
+    topic, table = topic_of(world), f"now_{version}"
+    source = ChangingTable()
+    for number in range(50):
+        source.read(id=number, word=f"w{number}", body="x" * 20, price=number / 2)
+    source.send(producer, topic)
+    line = pipeline(world, topic, table, format_version=version)
+    world.run(line)
+    assert rows(world, table) == source.rows
+    for number in range(0, 50, 3):
+        source.put(id=number, word="changed", body=UNCHANGED, price=None)
+    source.put(id=100, word="new", body="b", price=1.0)
+    source.put(id=100, word="newer", body=UNCHANGED, price=2.0)
+    source.delete(1)
+    source.delete(2, whole=True, tombstone=False)
+    source.change_key((4,), id=400, word="moved", body="b", price=4.0)
+    source.put(id=2, word="again", body="c", price=0.5)
+    source.put(id=200, word="short", body="d", price=0.5)
+    source.delete(200)
+    source.send(producer, topic)
+    world.run(line)
+    assert rows(world, table) == source.rows
+    source.truncate()
+    source.put(id=7, word="after", body="e", price=1.5)
+    source.send(producer, topic)
+    world.run(line)
+    assert rows(world, table) == source.rows
+    world.run(line)
+    assert rows(world, table) == source.rows
+
+
+def test_what_is_sent_again_changes_nothing(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.put(id=1, word="old")
+    source.put(id=2, word="gone")
+    first = list(source.events)
+    source.put(id=1, word="new")
+    source.delete(2)
+    source.send(producer, topic)
+    line = pipeline(world, topic, "replays")
+    world.run(line)
+    source.send(producer, topic, first)
+    world.run(line)
+    assert rows(world, "replays") == source.rows == {(1,): {"id": 1, "word": "new"}}
+
+
+def test_a_source_that_was_reset(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.put(id=1, word="before")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "resets")
+    world.run(line)
+    source.lsn = 10
+    source.put(id=1, word="after")
+    source.send(producer, topic)
+    with pytest.raises(SourceChanged, match=r"changes\.incarnation"):
+        world.run(line)
+    assert rows(world, "resets") == {(1,): {"id": 1, "word": "before"}}
+    world.run(pipeline(world, topic, "resets", changes={"incarnation": 1}))
+    assert rows(world, "resets") == source.rows
+    with pytest.raises(InvalidConfig, match="only goes up"):
+        world.run(line)
+
+
+def test_one_failing_table_does_not_stop_the_others(world: World, producer: Producer) -> None:
+    good, bad = topic_of(world, "good"), topic_of(world, "bad")
+    source = ChangingTable()
+    source.put(id=1, word="a")
+    events = list(source.events)
+    source.send(producer, good, events)
+    source.send(producer, bad, [*events, (b'{"id":2}', b"{broken"), *events])
+    line = pipeline(world, good, "many_{table}", topics=[good, bad])
+    with pytest.raises(BadRecord, match="offset 1"):
+        world.run(line)
+    assert rows(world, "many_good") == rows(world, "many_bad") == source.rows
+    stopped = [event for event in world.seen.events if isinstance(event, TableStopped)]
+    assert stopped[-1].table == "paths.many_bad"
+    source.events.clear()
+    source.put(id=3, word="c")
+    source.send(producer, good)
+    with pytest.raises(FrazilError, match="offset 1"):
+        world.run(line)
+    assert rows(world, "many_good") == source.rows
+    letters = pipeline(world, good, "many_{table}", topics=[good, bad], dead_letters="paths.many_letters")
+    world.run(letters)
+    assert [letter["offset"] for letter in world.rows("many_letters", ("offset",))] == [1]
+
+
+def test_columns_follow_the_source(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.put(id=1, word="a")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "grown")
+    world.run(line)
+    source.put(id=2, word="b", added=5)
+    source.put(id=1, word="c", added=6)
+    source.send(producer, topic)
+    world.run(line)
+    source.put(id=3, added=7)
+    source.send(producer, topic)
+    world.run(line)
+    assert rows(world, "grown") == {
+        (1,): {"id": 1, "word": "c", "added": 6},
+        (2,): {"id": 2, "word": "b", "added": 5},
+        (3,): {"id": 3, "word": None, "added": 7},
+    }
+
+
+def test_every_change_as_a_row(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.read(id=1, word="a")
+    source.put(id=1, word="b")
+    source.delete(1)
+    source.send(producer, topic)
+    world.run(pipeline(world, topic, "appended", changes={"mode": "append"}))
+    world.run(pipeline(world, topic, "both", changes={"mode": "changelog"}))
+    expected = [(0, "read", "a"), (1, "update", "b"), (2, "delete", None)]
+    for table in ("appended", "both_changes"):
+        found = world.rows(table, ("_offset",))
+        assert [(row["_offset"], row["_op"], row["word"]) for row in found] == expected
+    assert rows(world, "both") == {}
+
+
+def test_soft_deletes(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.put(id=1, word="a")
+    source.put(id=2, word="b")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "soft", changes={"soft_delete": "gone"})
+    world.run(line)
+    source.delete(1)
+    source.put(id=3, word="c")
+    source.delete(3)
+    source.send(producer, topic)
+    world.run(line)
+    assert rows(world, "soft") == {
+        (1,): {"id": 1, "word": "a", "gone": True},
+        (2,): {"id": 2, "word": "b", "gone": False},
+        (3,): {"id": 3, "word": "c", "gone": True},
+    }
+    source.put(id=1, word="back")
+    source.send(producer, topic)
+    world.run(line)
+    assert rows(world, "soft")[(1,)] == {"id": 1, "word": "back", "gone": False}
+
+
+def test_a_table_without_a_key(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable(key=())
+    source.put(id=1, word="a")
+    source.events = [(None, value) for _, value in source.events]
+    source.send(producer, topic)
+    with pytest.raises(InvalidConfig, match=r"changes\.key"):
+        world.run(pipeline(world, topic, "keyless"))
+    world.run(pipeline(world, topic, "keyless", changes={"key": "id"}))
+    assert rows(world, "keyless") == {(1,): {"id": 1, "word": "a"}}
+
+
+def test_the_mark_is_in_the_stamp(world: World, producer: Producer) -> None:
+    topic, source = topic_of(world), ChangingTable()
+    source.read(id=1, word="a")
+    source.put(id=1, word="b")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "marked")
+    world.run(line)
+    stamp = Stamp.decode(world.snapshots("marked")[-1]["summary"][stamp_key(line.name)])
+    (mark,) = stamp.marks[topic]
+    assert mark is not None
+    assert (mark.line, mark.at, mark.ts) == ("lsn", (source.lsn - 10, source.lsn, 0), source.ts_ms)
