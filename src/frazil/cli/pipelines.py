@@ -58,9 +58,15 @@ def connect(pipelines: Pipelines) -> Client:
 
 
 def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
-    """The answers in order, asked for side by side: a broker that is down costs its time once."""
+    """The answers in order, asked for side by side: a broker that is down costs its time once.
+
+    A pipeline of changes has one for each of its topics.
+    """
+    from frazil.stream.cdc.naming import lanes
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, pipelines.pipelines))
+        found = pool.map(lanes, pipelines.pipelines)
+        return list(pool.map(work, [lane for several in found for lane in several]))
 
 
 def starting(pipelines: Pipelines) -> str:

@@ -132,6 +132,11 @@ def replay(
 
     A replay that dies has put back what it told of, and nothing twice; one that runs beside another ends it.
     """
+    if config.changes is not None:
+        raise Unsupported(
+            f"pipeline '{config.name}' takes changes, whose order counts: a letter that is put back now could "
+            "undo a later change. Take a new snapshot of the rows at the source instead"
+        )
     return _Replay(config, spark.newSession(), lake, choice, repair).run(say)
 
 

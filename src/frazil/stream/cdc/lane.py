@@ -24,7 +24,7 @@ from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.cdc.change_log import LOG_COLUMNS, log_schema
 from frazil.stream.cdc.changes import Shape
-from frazil.stream.cdc.naming import table_name
+from frazil.stream.cdc.naming import lane_config
 from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.shapes import grown
@@ -66,6 +66,7 @@ class Lane:
         topic: str,
         first: Callable[[], tuple[str, dict[str, Position]]],
     ) -> None:
+        config = lane_config(config, topic)
         assert config.changes is not None, "the pipeline reads changes"
         assert isinstance(config.format, DebeziumFormat), "the configuration asks for it"
         self.topic = topic
@@ -75,7 +76,7 @@ class Lane:
         self._lake = lake
         self._keys = keys
         self._first = first
-        self._name = table_name(config.table.name, topic)
+        self._name = config.table.name
         self._key = config.changes.key
         self._keyed: KeyedTable | None = None
         self._writer: PipelineWriter | None = None

@@ -74,6 +74,11 @@ def kafka_source(config: PipelineConfig, work: str) -> KafkaSource:
             f"pipeline '{config.name}' writes a dataset, whose files are its only record: {work} is for "
             "pipelines that write tables. To begin anew, give the pipeline another name"
         )
+    if config.changes is not None and work != "reset":
+        raise Unsupported(
+            f"pipeline '{config.name}' writes rows as they are now, which are not as many as its records: "
+            f"{work} is for pipelines that append. Compare with the source itself"
+        )
     if not isinstance(config.source, KafkaSource):
         raise Unsupported(
             f"pipeline '{config.name}' does not read Kafka: {work} is for pipelines that do, because it "
