@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,9 @@ class Lake:
             self.schemas, self.specs = iceberg.SchemaParser, iceberg.PartitionSpecParser
             self.files = iceberg.ContentFileParser
             self._lists = jvm.java.util.ArrayList
+            self._list_class = jvm.java.lang.Class.forName("java.util.ArrayList")
+            #: As a filter.
+            self.every_row = iceberg.expressions.Expressions.alwaysTrue()
             properties = jvm.java.util.HashMap()
             for key, value in wanted.items():
                 properties.put(key, value)
@@ -130,6 +133,10 @@ class Lake:
             name = self._identifier(table.namespace, table.name)
             commits.add(self.iceberg.catalog.TableCommit.create(name, start, updated))
         self._catalog.commitTransaction(commits)
+
+    def texts(self, values: Iterable[str]) -> Any:
+        """A Java list of them, in one call."""
+        return self.json.readValue(msgspec.json.encode(list(values)).decode(), self._list_class)
 
     def close(self) -> None:
         """Close the JVM's connections."""

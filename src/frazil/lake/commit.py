@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +11,10 @@ import msgspec
 
 from frazil.core.errors import FrazilError
 from frazil.core.stamp import Mirror, Stamp, stamp_key, stamp_tag
+from frazil.lake.delta import DeleteFile, RowDelta
 from frazil.lake.files import DataFile, Metrics
 from frazil.lake.java import as_commit, java_errors
+from frazil.lake.position_deletes import PATH_ID
 from frazil.lake.table import LakeTable
 
 #: To look whether manifests should be merged doubles the time of a commit: one in so many does, by chance,
@@ -90,18 +92,24 @@ class Attempt:
                 part.clean()
 
 
-def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[DataFile], home: bool) -> Staged:
+def stage(
+    table: LakeTable, transaction: Any, stamp: Stamp, change: Sequence[DataFile] | RowDelta, home: bool
+) -> Staged:
     """Write the manifests of a commit. `transaction` is the table's last: its base is what was checked.
 
-    Only the home table gets tag and property: what it says is what counts.
+    Only the home table gets tag and property: what it says is what counts. Conflict: rows were looked up in
+    another snapshot than the base, and what happened in between does not allow it.
     """
+    delta = change if isinstance(change, RowDelta) else RowDelta(table.head, change)
     with java_errors(f"preparing a commit to the table {table}"):
-        merging = files and int(stamp.token, 16) % _MERGE_EVERY == 0
-        append = transaction.newAppend() if merging else transaction.newFastAppend()
-        for file in _parsed(table, files):
-            append.appendFile(file)
-        append.set(stamp_key(stamp.pipeline), stamp.encode())
-        append.commit()
+        if delta.truncates:
+            update = _overwritten(table, transaction, delta)
+        elif delta.deletes or delta.replaced or delta.removed:
+            update = _row_delta(table, transaction, delta)
+        else:
+            update = _appended(table, transaction, delta, stamp)
+        update.set(stamp_key(stamp.pipeline), stamp.encode())
+        update.commit()
         snapshot_id = int(transaction.currentMetadata().currentSnapshot().snapshotId())
         if home:
             _move_tag(table, transaction, stamp.pipeline, snapshot_id)
@@ -112,6 +120,42 @@ def stage(table: LakeTable, transaction: Any, stamp: Stamp, files: Sequence[Data
         )
 
 
+def _appended(table: LakeTable, transaction: Any, delta: RowDelta, stamp: Stamp) -> Any:
+    merging = delta.rows and int(stamp.token, 16) % _MERGE_EVERY == 0
+    append = transaction.newAppend() if merging else transaction.newFastAppend()
+    for file in _parsed(table, map(content_json, delta.rows)):
+        append.appendFile(file)
+    return append
+
+
+def _overwritten(table: LakeTable, transaction: Any, delta: RowDelta) -> Any:
+    """All files go, whatever they are, and with them their delete files."""
+    overwrite = transaction.newOverwrite().overwriteByRowFilter(table.lake.every_row)
+    for file in _parsed(table, map(content_json, delta.rows)):
+        overwrite.addFile(file)
+    return overwrite
+
+
+def _row_delta(table: LakeTable, transaction: Any, delta: RowDelta) -> Any:
+    change = transaction.newRowDelta()
+    for file in _parsed(table, map(content_json, delta.rows)):
+        change.addRows(file)
+    for file in _parsed(table, map(delete_json, delta.deletes)):
+        change.addDeletes(file)
+    for file in _parsed(table, delta.replaced):
+        change.removeDeletes(file)
+    for file in _parsed(table, delta.removed):
+        change.removeRows(file)
+    if delta.base is not None:
+        change.validateFromSnapshot(delta.base)
+    change.conflictDetectionFilter(table.lake.every_row)
+    change.validateDataFilesExist(table.lake.texts(delete.references for delete in delta.deletes))
+    change.validateDeletedFiles()
+    change.validateNoConflictingDataFiles()
+    change.validateNoConflictingDeleteFiles()
+    return change
+
+
 def _move_tag(table: LakeTable, transaction: Any, pipeline: str, snapshot_id: int) -> None:
     name, change = stamp_tag(pipeline), transaction.manageSnapshots()
     if table.ref(name) is None:
@@ -120,13 +164,14 @@ def _move_tag(table: LakeTable, transaction: Any, pipeline: str, snapshot_id: in
         change.replaceTag(name, snapshot_id).commit()
 
 
-def _parsed(table: LakeTable, files: Sequence[DataFile]) -> list[Any]:
-    """Java's data files: one text for all, not one call for each metric."""
-    if not files:
+def _parsed(table: LakeTable, files: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Java's content files: one text for all, not one call for each metric."""
+    documents = list(files)
+    if not documents:
         return []
-    rows = table.lake.json.readTree(msgspec.json.encode([content_json(file) for file in files]).decode())
+    rows = table.lake.json.readTree(msgspec.json.encode(documents).decode())
     parser, specs = table.lake.files, table.metadata.specsById()
-    return [parser.fromJson(rows.get(number), specs) for number in range(len(files))]
+    return [parser.fromJson(rows.get(number), specs) for number in range(len(documents))]
 
 
 def content_json(file: DataFile) -> dict[str, Any]:
@@ -144,6 +189,27 @@ def content_json(file: DataFile) -> dict[str, Any]:
     if file.split_offsets:
         document["split-offsets"] = file.split_offsets
     return document
+
+
+def delete_json(file: DeleteFile) -> dict[str, Any]:
+    """A delete file as the REST spec writes it.
+
+    Older readers tell by the bounds that a file of positions is about one data file alone.
+    """
+    document: dict[str, Any] = {
+        "spec-id": file.spec_id,
+        "content": "position-deletes",
+        "file-path": file.path,
+        "file-format": file.format,
+        "partition": {str(key): value for key, value in file.partition.items() if value is not None},
+        "file-size-in-bytes": file.size,
+        "record-count": file.records,
+        "referenced-data-file": file.references,
+    }
+    if file.offset is not None:
+        return document | {"content-offset": file.offset, "content-size-in-bytes": file.length}
+    path = {PATH_ID: file.references.encode()}
+    return document | _metrics_json(Metrics(lower_bounds=path, upper_bounds=path))
 
 
 def _metrics_json(metrics: Metrics) -> dict[str, Any]:

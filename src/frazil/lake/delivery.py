@@ -9,11 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, HistoryChanged, Outcome
+from frazil.core.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    Conflict,
+    FrazilError,
+    HistoryChanged,
+    Outcome,
+)
 from frazil.core.failpoints import reach
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import History, ancestry, mirrored
-from frazil.lake.commit import Attempt, stage
+from frazil.lake.commit import Attempt, Staged, stage
+from frazil.lake.delta import Deltas, RowDelta
 from frazil.lake.files import DataFile
 from frazil.lake.table import LakeTable
 
@@ -58,7 +66,9 @@ class Wanted:
 
     stamp: Stamp
     #: By table; only those that the delivery has.
-    files: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
+    files: Mapping[str, Sequence[DataFile] | Deltas] = field(default_factory=dict)
+    #: Raises where files do not fit a table as it is now.
+    check: Callable[[LakeTable, Sequence[DataFile]], None] = lambda _table, _files: None
 
 
 @dataclass
@@ -78,22 +88,25 @@ class Delivery:
     companions: Sequence[LakeTable] = ()
     #: Not known to have landed nor to be out of the world: its files must stay.
     unsettled: bool = False
+    #: An attempt of it went without an answer, at whatever time.
+    doubt: bool = False
 
     def run(self) -> Stamp:
         """Commit. CommitStateUnknown only if it was told to stop while waiting for the catalog."""
-        doubt = False
         for conflict in range(self.patience.conflicts):
             if conflict > 1:
                 self.patience.pause(conflict, longest=1.0)
             opened = [(table, self.patience.until_answered(table.transaction)) for table in self._home_last()]
-            found = landed(self.table, self.pipeline, self.token) if doubt else None
+            found = landed(self.table, self.pipeline, self.token) if self.doubt else None
             if found is not None:
                 self.unsettled = False
                 return found
             attempt = self._staged(opened, self.prepare())
+            if attempt is None:
+                continue
             done = self._send(attempt)
-            doubt = doubt or attempt.doubtful
-            self.unsettled = done is None and doubt
+            self.doubt = self.doubt or attempt.doubtful
+            self.unsettled = done is None and self.doubt
             if done is not None:
                 return done
             attempt.clean()
@@ -107,12 +120,27 @@ class Delivery:
         """The order to load in: what the home table tells is never older than what the others do."""
         return [*self.companions, self.table]
 
-    def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt:
-        parts = []
+    def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt | None:
+        """None: somebody changed rows that were looked up, which asks for another look."""
+        parts: list[Staged] = []
         for table, transaction in opened:
-            files = wanted.files.get(str(table), ())
-            parts.append(stage(table, transaction, wanted.stamp, files, home=table is self.table))
+            given = wanted.files.get(str(table), ())
+            change = given if isinstance(given, Sequence) else given.at(table)
+            wanted.check(table, change.rows if isinstance(change, RowDelta) else change)
+            try:
+                parts.append(stage(table, transaction, wanted.stamp, change, home=table is self.table))
+            except Conflict as error:
+                self._require_looked_up(table, change, error)
+                Attempt(wanted.stamp, tuple(parts)).clean()
+                return None
         return Attempt(wanted.stamp, tuple(parts))
+
+    def _require_looked_up(
+        self, table: LakeTable, change: Sequence[DataFile] | RowDelta, error: Conflict
+    ) -> None:
+        """A conflict of a lookup that is older than the table goes away with the next; no other does."""
+        if not isinstance(change, RowDelta) or change.base == table.head:
+            raise error
 
     def _send(self, attempt: Attempt) -> Stamp | None:
         """The stamp that landed, None if the attempt never will."""

@@ -45,6 +45,8 @@ class RowDelta:
     #: files that go as a whole.
     replaced: Sequence[dict[str, Any]] = ()
     removed: Sequence[dict[str, Any]] = ()
+    #: Every row of `base` goes; `deletes`, `replaced` and `removed` are empty then.
+    truncates: bool = False
 
 
 class Deltas(Protocol):
@@ -52,3 +54,6 @@ class Deltas(Protocol):
 
     def at(self, table: LakeTable) -> RowDelta:
         """For main as `table` was just loaded: `base` is its head."""
+
+    def landed(self) -> None:
+        """The commit is in the table, with what `at` gave last: other files that it wrote may go."""

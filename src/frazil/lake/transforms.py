@@ -22,6 +22,8 @@ _DAYS_TO_EPOCH = 719_468
 _DAYS_A_CYCLE = 146_097
 _LAST_PLAIN_YEAR = 9999
 _WIDTHS = {"int": pa.int32(), "date": pa.int32()}
+_TIMED = ("year", "month", "day", "hour")
+_PLAIN = ("identity", "void", *_TIMED)
 _TIMES = ("date", "time", "timestamp", "timestamptz")
 
 
@@ -37,12 +39,17 @@ def transformed(transform: str, values: pa.Array) -> pa.Array:
         # The calendar is dear, and days are few.
         days = pc.dictionary_encode(core.day(values))
         return getattr(core, transform)(days.dictionary).take(days.indices)
-    if transform in ("year", "month", "day", "hour"):
+    if transform in _TIMED:
         return getattr(core, transform)(values)
     raise Unsupported(
         f"frazil cannot write to tables partitioned by '{transform}'. It knows identity, year, month, day, "
         "hour, bucket[n], truncate[n] and void"
     )
+
+
+def is_known(transform: str) -> bool:
+    """Whether `transformed` takes it."""
+    return transform in _PLAIN or _WIDTH.fullmatch(transform) is not None
 
 
 def result_type(transform: str, kind: str) -> str:
@@ -62,8 +69,12 @@ def json_values(kind: str, values: pa.Array) -> list[Any]:
     """
     if kind in _TIMES:
         values = values.view(_WIDTHS.get(kind, pa.int64()))
-    write = _JSON.get(kind.partition("(")[0].partition("[")[0], _same)
-    return [None if value is None else write(value) for value in values.to_pylist()]
+    return [None if value is None else json_value(kind, value) for value in values.to_pylist()]
+
+
+def json_value(kind: str, value: Any) -> Any:
+    """One value, as Python holds it; moments and days are the numbers that Iceberg has for them."""
+    return _JSON.get(kind.partition("(")[0].partition("[")[0], _same)(value)
 
 
 def _same(value: Any) -> Any:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
 from frazil.core.errors import HistoryChanged, InvalidInput, Superseded, Unsupported
 from frazil.core.schema import Schema
-from frazil.core.stamp import Position, Stamp, check_pipeline_name, stamp_key, stamp_tag
+from frazil.core.stamp import Mark, Position, Stamp, check_pipeline_name, stamp_key, stamp_tag
 from frazil.lake.authority import find_stamp, highest_epoch, mirrored
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Delivery, Patience, Wanted
+from frazil.lake.delta import Deltas
 from frazil.lake.files import DataFile
 from frazil.lake.java import java_errors
 from frazil.lake.table import LakeTable
@@ -176,7 +178,7 @@ class PipelineWriter:
     def commit(
         self,
         ticket: RoundTicket,
-        files: Mapping[str, Sequence[DataFile]],
+        files: Mapping[str, Sequence[DataFile] | Deltas],
         *,
         positions: Mapping[str, Position],
         read: int,
@@ -184,11 +186,14 @@ class PipelineWriter:
         watermark: int | None,
         query: str | None = None,
         batch: int | None = None,
+        marks: Mapping[str, tuple[Mark | None, ...]] | None = None,
+        incarnation: int | None = None,
     ) -> Stamp:
         """Make the files of a round, by table, part of their tables: of all or of none.
 
-        `read` and `written` count this round only. Superseded: another writer took over. HistoryChanged: a
-        table was rolled back, replaced, made again.
+        `Deltas` are asked for what to commit as often as it takes. What is None stays as it was. `read` and
+        `written` count this round only. Superseded: another writer took over. HistoryChanged: a table was
+        rolled back, replaced, made again.
         """
         last = self.stamp
         stamp = replace(
@@ -201,16 +206,16 @@ class PipelineWriter:
             watermark=last.watermark if watermark is None else max(watermark, last.watermark or watermark),
             query=last.query if query is None else query,
             batch=last.batch if batch is None else batch,
+            marks=last.marks if marks is None else dict(marks),
+            incarnation=last.incarnation if incarnation is None else incarnation,
         )
         companions = self._written(ticket, files)
 
         def prepare() -> Wanted:
             self._check()
-            for table in (self.table, *companions):
-                _check_files(table, ticket, files.get(str(table), ()))
             for table in companions:
                 self._check_companion(table)
-            return Wanted(stamp, files)
+            return Wanted(stamp, files, partial(_check_files, ticket))
 
         delivery = Delivery(
             self.table, stamp.pipeline, ticket.token, prepare, self.patience, "commit", companions
@@ -220,6 +225,10 @@ class PipelineWriter:
         finally:
             if delivery.unsettled:
                 self._unsettled.add(ticket.token)
+        if not delivery.doubt:
+            for given in files.values():
+                if not isinstance(given, Sequence):
+                    given.landed()
         return self.stamp
 
     def discard(self, ticket: RoundTicket) -> None:
@@ -243,9 +252,11 @@ class PipelineWriter:
             opened.updateProperties().remove(stamp_key(pipeline)).commit()
             opened.commitTransaction()
 
-    def _written(self, ticket: RoundTicket, files: Mapping[str, Sequence[DataFile]]) -> list[LakeTable]:
+    def _written(
+        self, ticket: RoundTicket, files: Mapping[str, Sequence[DataFile] | Deltas]
+    ) -> list[LakeTable]:
         """The companions that get files."""
-        names = [name for name, given in files.items() if given]
+        names = [name for name, given in files.items() if not isinstance(given, Sequence) or given]
         strange = sorted(set(names) - set(ticket.prefixes))
         if strange:
             raise InvalidInput(
@@ -284,7 +295,7 @@ class PipelineWriter:
             )
 
 
-def _check_files(table: LakeTable, ticket: RoundTicket, files: Sequence[DataFile]) -> None:
+def _check_files(ticket: RoundTicket, table: LakeTable, files: Sequence[DataFile]) -> None:
     """Files were written for the table as it was when the round began."""
     given = {field.id for field in ticket.schemas[str(table)] if field.required}
     missing = [field.name for field in table.schema if field.required and field.id not in given]

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
+from frazil.lake.avro_rows import avro_batches
+from frazil.lake.projection import field_id, projected
 from frazil.lake.storage import FileStorage
 from frazil.stream.source import RawBatch, Slice
-from frazil.stream.tables.avro import avro_batches
 from frazil.stream.tables.keys import KeyedPlace, nearest
 from frazil.stream.tables.manifests import SourceFile
-from frazil.stream.tables.projection import field_id, projected
 
 _BATCH = 65_536
 

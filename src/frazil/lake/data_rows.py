@@ -1,0 +1,219 @@
+"""Rows of data files, whatever their format and age: columns by their ids, in the types they have now."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.core.errors import StorageError, Unsupported
+from frazil.core.schema import Schema
+from frazil.lake.avro_rows import avro_batches
+from frazil.lake.fitting import Fitter
+from frazil.lake.projection import field_id, projected
+from frazil.lake.storage import FileStorage
+
+_AVRO_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class GroupBounds:
+    """What a file says about a column in a group of rows, as Parquet holds values."""
+
+    low: Any
+    high: Any
+    #: Whether some may be null.
+    nulls: bool
+
+
+class RowGroup(ABC):
+    """Consecutive rows of a file, that are read together."""
+
+    #: The position of its first row.
+    first: int
+    count: int
+
+    @abstractmethod
+    def _batches(self, columns: Schema) -> list[pa.RecordBatch]:
+        """At least those columns of `columns` that the file has."""
+
+    def bounds(self, identifier: int) -> GroupBounds | None:
+        """Of the column with that id, if the file tells."""
+        return None
+
+    def read(self, columns: Columns) -> pa.Table:
+        """The columns; null where the file is older than they are."""
+        fitted = [
+            columns.fitter.fit(projected(each, columns.schema)) for each in self._batches(columns.schema)
+        ]
+        return pa.Table.from_batches(fitted, columns.fitter.schema)
+
+
+class Columns:
+    """Columns to read: nothing is required of them, since files may be older than that."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = Schema(tuple(replace(field, required=False) for field in schema), schema.id)
+        self.fitter = Fitter(self.schema)
+
+
+class DataRows(ABC):
+    """An open file."""
+
+    @cached_property
+    @abstractmethod
+    def columns(self) -> tuple[pa.Field, ...]:
+        """Those that the file has at its top."""
+
+    @abstractmethod
+    def groups(self) -> Iterator[RowGroup]:
+        """In order."""
+
+    def names(self, schema: Schema) -> list[str]:
+        """What the file calls the columns of `schema` that it has."""
+        ids = {field.id for field in schema}
+        names = {field.name for field in schema}
+        found = []
+        for column in self.columns:
+            identifier = field_id(column)
+            if (column.name in names) if identifier is None else (identifier in ids):
+                found.append(column.name)
+        return found
+
+    def require(self, path: str, schema: Schema, elsewhere: frozenset[int]) -> None:
+        """Unsupported: a column is not in the file, and its value is `elsewhere`, by id, instead."""
+        there = {field_id(column) or column.name for column in self.columns}
+        lacking = [f.name for f in schema if f.id in elsewhere and not {f.id, f.name} & there]
+        if lacking:
+            raise Unsupported(
+                f"{path} does not hold the column {', '.join(lacking)}: its value is in the partition or in "
+                "a default of the table alone. Rewrite the file with an engine (rewrite_data_files), and "
+                "start again"
+            )
+
+
+@contextmanager
+def open_rows(storage: FileStorage, path: str, format_: str) -> Iterator[DataRows]:
+    """StorageError: it cannot be read, also while it is read inside."""
+    kind = _FORMATS.get(format_)
+    if kind is None:
+        raise Unsupported(f"{path} is in the format {format_}; frazil reads {', '.join(_FORMATS)}")
+    with storage.open_input(path) as source, storage.reading(path):
+        try:
+            yield kind(source, path)
+        except pa.ArrowException as error:
+            raise StorageError(f"read {path}: {error}") from None
+
+
+def row_groups(
+    storage: FileStorage, path: str, format_: str, schema: Schema
+) -> Iterator[tuple[int, pa.Table]]:
+    """All rows of a file, with the position of the first of each group."""
+    columns = Columns(schema)
+    with open_rows(storage, path, format_) as rows:
+        for group in rows.groups():
+            yield group.first, group.read(columns)
+
+
+class _ParquetRows(DataRows):
+    def __init__(self, source: pa.NativeFile, _: str) -> None:
+        self.file = pq.ParquetFile(source, pre_buffer=True)
+
+    @cached_property
+    def columns(self) -> tuple[pa.Field, ...]:
+        return tuple(self.file.schema_arrow)
+
+    @cached_property
+    def leaves(self) -> dict[str, int]:
+        schema = self.file.schema
+        return {schema.column(number).path: number for number in range(len(schema))}
+
+    def groups(self) -> Iterator[RowGroup]:
+        first = 0
+        for number in range(self.file.num_row_groups):
+            group = _ParquetGroup(self, number, first)
+            yield group
+            first += group.count
+
+
+class _ParquetGroup(RowGroup):
+    def __init__(self, rows: _ParquetRows, number: int, first: int) -> None:
+        self._rows = rows
+        self._number = number
+        self._metadata = rows.file.metadata.row_group(number)
+        self.first = first
+        self.count = self._metadata.num_rows
+
+    def bounds(self, identifier: int) -> GroupBounds | None:
+        name = next((column.name for column in self._rows.columns if field_id(column) == identifier), None)
+        leaf = None if name is None else self._rows.leaves.get(name)
+        found = None if leaf is None else self._metadata.column(leaf).statistics
+        if found is None or not found.has_min_max:
+            return None
+        return GroupBounds(found.min_raw, found.max_raw, not found.has_null_count or found.null_count > 0)
+
+    def _batches(self, columns: Schema) -> list[pa.RecordBatch]:
+        names = self._rows.names(columns)
+        if not names:
+            return [_empty(self.count)]
+        table = self._rows.file.read_row_group(self._number, columns=names, use_threads=False)
+        return table.combine_chunks().to_batches() if table.num_rows else []
+
+
+class _OrcRows(DataRows):
+    def __init__(self, source: pa.NativeFile, _: str) -> None:
+        from pyarrow import orc
+
+        self.file = orc.ORCFile(source)
+
+    @cached_property
+    def columns(self) -> tuple[pa.Field, ...]:
+        return tuple(self.file.schema)
+
+    def groups(self) -> Iterator[RowGroup]:
+        first = 0
+        for number in range(self.file.nstripes):
+            batch = self.file.read_stripe(number)
+            yield _Held(first, batch)
+            first += len(batch)
+
+
+class _AvroRows(DataRows):
+    def __init__(self, source: pa.NativeFile, path: str) -> None:
+        self._batches = list(avro_batches(path, source, _AVRO_ROWS))
+
+    @cached_property
+    def columns(self) -> tuple[pa.Field, ...]:
+        return tuple(self._batches[0].schema) if self._batches else ()
+
+    def groups(self) -> Iterator[RowGroup]:
+        first = 0
+        for batch in self._batches:
+            yield _Held(first, batch)
+            first += len(batch)
+
+
+class _Held(RowGroup):
+    """In memory as a whole."""
+
+    def __init__(self, first: int, batch: pa.RecordBatch) -> None:
+        self.first = first
+        self.count = len(batch)
+        self._batch = batch
+
+    def _batches(self, columns: Schema) -> list[pa.RecordBatch]:
+        return [self._batch]
+
+
+def _empty(count: int) -> pa.RecordBatch:
+    """So many rows of no column that anybody wants."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""])
+
+
+_FORMATS: dict[str, Any] = {"parquet": _ParquetRows, "orc": _OrcRows, "avro": _AvroRows}

@@ -1,0 +1,255 @@
+"""Rows by key: those of a round replace the ones that the table has with the same keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import pyarrow as pa
+
+from frazil.client import Renewing
+from frazil.core.errors import FrazilError, InvalidInput, Unsupported
+from frazil.core.partitioning import PartitionSpec
+from frazil.core.schema import Field, Schema
+from frazil.lake.data_rows import Columns
+from frazil.lake.delta import RowDelta
+from frazil.lake.files import DataFile, FileOptions
+from frazil.lake.java import java_errors
+from frazil.lake.live import LiveFiles, Target
+from frazil.lake.lookup import Found, Lookup, LookupTask
+from frazil.lake.manifests import Manifests
+from frazil.lake.patches import Patches
+from frazil.lake.pruning import KeyPartitions, KeyRanges
+from frazil.lake.storage import FileStorage, is_local
+from frazil.lake.table import LakeTable
+from frazil.lake.writer import TableWriter
+
+#: Runs `look_up` for each task, wherever, and gives what they return.
+Run = Callable[[Lookup, Sequence[LookupTask]], Iterable[Found]]
+
+#: Fewer rows than this are not worth a task of their own.
+_TASK_ROWS = 2_000_000
+#: What a file costs beside its rows.
+_FILE_ROWS = 50_000
+_KEY_SECONDS = 60.0
+_FIRST_WITH_DELETES = 2
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is to become of a table's rows."""
+
+    #: A row for each key whose row goes, by the names of the key columns.
+    keys: pa.Table
+    #: Files with the rows that come.
+    rows: Sequence[DataFile] = ()
+    #: Rows that come with values of the current ones. Their keys need not be among `keys`.
+    patches: Patches | None = None
+    #: All rows go first.
+    truncates: bool = False
+
+
+class KeyedTable:
+    """What is known about a table from round to round. For one thread at a time."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        if not key:
+            raise InvalidInput("rows cannot be replaced without a key: name its columns")
+        self._key = tuple(key)
+        self._manifests = Manifests(())
+        self._specs: tuple[tuple[int, frozenset[int]], dict[int, PartitionSpec]] | None = None
+        self._keys: dict[str, Renewing] = {}
+
+    def key_schema(self, table: LakeTable) -> Schema:
+        """The key columns as the table has them."""
+        fields = tuple(_key_field(table.schema.field(name)) for name in self._key)
+        return Schema(fields, table.schema.id)
+
+    def live(self, table: LakeTable) -> LiveFiles:
+        """The files of main."""
+        schema, specs = self.key_schema(table), self.specs(table)
+        ids = frozenset(field.id for field in schema)
+        if ids != self._manifests.columns:
+            self._manifests = Manifests(ids)
+        with java_errors(f"reading the table {table}"):
+            current = table.metadata.currentSnapshot()
+            path = None if current is None else str(current.manifestListLocation())
+        files = [] if path is None else self._manifests.live(self._metadata_storage(table, path), path)
+        return LiveFiles(files, specs)
+
+    def specs(self, table: LakeTable) -> dict[int, PartitionSpec]:
+        """All that files of the table may have."""
+        key = (table.schema.id, frozenset(table.spec_ids()))
+        if self._specs is None or self._specs[0] != key:
+            with java_errors(f"reading the table {table}"):
+                parsed = table.metadata.specsById()
+                texts = [table.lake.specs.toJson(parsed.get(number)) for number in key[1]]
+            specs = [PartitionSpec.from_json(msgspec.json.decode(text), table.schema) for text in texts]
+            self._specs = key, {spec.id: spec for spec in specs}
+        return self._specs[1]
+
+    def elsewhere(self, table: LakeTable) -> dict[int, frozenset[int]]:
+        """By spec, columns whose values files need not hold: partitions do, or the column's default."""
+        with java_errors(f"reading the table {table}"):
+            document = msgspec.json.decode(table.lake.schemas.toJson(table.metadata.schema()))
+        defaults = {int(each["id"]) for each in document["fields"] if each.get("initial-default") is not None}
+        return {
+            number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
+            for number, spec in self.specs(table).items()
+        }
+
+    def _metadata_storage(self, table: LakeTable, path: str) -> FileStorage:
+        place = path.rpartition("/")[0] if not path.startswith(f"{table.location}/") else table.location
+        if is_local(place):
+            return FileStorage.of(place, None)
+        if place not in self._keys:
+            where = (table.namespace, table.name)
+            self._keys[place] = Renewing(
+                lambda: table.lake.client.tables.credentials(*where, location=place), margin=_KEY_SECONDS
+            )
+        return FileStorage.of(place, self._keys[place].current())
+
+
+class KeyedRound:
+    """The `Deltas` of one round. Each lookup writes files under a name of its own."""
+
+    def __init__(
+        self,
+        keyed: KeyedTable,
+        wanted: Round,
+        prefix: str,
+        run: Run,
+        *,
+        slots: int = 1,
+        options: FileOptions | None = None,
+    ) -> None:
+        """`prefix`: that of the round's ticket; `slots`: the most tasks that are of use at once."""
+        self._keyed = keyed
+        self._wanted = wanted
+        self._prefix = prefix
+        self._run = run
+        self._slots = slots
+        self._options = options or FileOptions()
+        self._tries = 0
+        #: Prefixes of lookups, the newest last, with the table that they were made in.
+        self._stale: list[str] = []
+        self._table: LakeTable | None = None
+        #: Of the newest lookup: rows that go, and which patches have no current row.
+        self.matched = 0
+        self.unfound: tuple[int, ...] = ()
+
+    def at(self, table: LakeTable) -> RowDelta:
+        """Look the keys up in main as the table was just loaded."""
+        wanted, self._table = self._wanted, table
+        version = int(table.metadata.formatVersion())
+        if version < _FIRST_WITH_DELETES:
+            raise Unsupported(
+                f"the table {table} is of format {version}, in which rows cannot be replaced: upgrade it "
+                "(ALTER TABLE … SET TBLPROPERTIES ('format-version' = '2')), or use mode append"
+            )
+        lookup = self._lookup(table, version)
+        tasks = [] if wanted.truncates or not len(lookup.keys) else self._plan(table, lookup)
+        found = self._found(lookup, tasks)
+        self.matched = sum(each.matched for each in found)
+        rows = [file for each in found for file in each.rows]
+        return RowDelta(
+            table.head,
+            (*wanted.rows, *rows, *self._rest(lookup, found)),
+            tuple(delete for each in found for delete in each.deletes),
+            tuple(file for each in found for file in each.replaced),
+            tuple(file for each in found for file in each.removed),
+            wanted.truncates,
+        )
+
+    def landed(self) -> None:
+        """Remove what lookups wrote that is not in the commit. What stays is found by a later claim."""
+        stale, self._stale = self._stale[:-1], []
+        if stale and self._table is not None:
+            with contextlib.suppress(FrazilError):
+                storage = self._table.storage()
+                storage.delete([path for prefix in stale for path in storage.list(prefix)])
+
+    def _lookup(self, table: LakeTable, version: int) -> Lookup:
+        wanted = self._wanted
+        schema = self._keyed.key_schema(table)
+        names = [field.name for field in schema]
+        parts = [wanted.keys] if wanted.patches is None else [wanted.patches.rows, wanted.keys]
+        fitter = Columns(schema).fitter
+        batches = [fitter.fit(batch) for part in parts for batch in part.select(names).to_batches()]
+        keys = pa.Table.from_batches(batches, fitter.schema)
+        target = table.write_target(self._options)
+        return Lookup(
+            schema, keys, version, self._next(), target, self._keyed.elsewhere(table), wanted.patches
+        )
+
+    def _next(self) -> str:
+        """Names of another lookup's files must not be taken again."""
+        self._tries += 1
+        self._stale.append(f"{self._prefix}-k{self._tries:03d}-")
+        return self._stale[-1].rstrip("-")
+
+    def _plan(self, table: LakeTable, lookup: Lookup) -> list[LookupTask]:
+        live = self._keyed.live(table)
+        return plan_lookup(live, lookup, self._keyed.specs(table), self._slots)
+
+    def _found(self, lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
+        if not tasks:
+            return []
+        found = list(self._run(lookup, tasks))
+        patched = [each for one in found for each in one.patched]
+        several = {number for number, count in Counter(each.number for each in patched).items() if count > 1}
+        if not several:
+            return found
+        # Another writer put the key there twice: the youngest row counts, and both go.
+        chosen = {
+            each.number: (each.path, each.position)
+            for each in sorted(patched, key=lambda each: (each.sequence, each.path, each.position))
+            if each.number in several
+        }
+        return list(self._run(replace(lookup, prefix=self._next(), chosen=chosen), tasks))
+
+    def _rest(self, lookup: Lookup, found: Sequence[Found]) -> list[DataFile]:
+        """Patches without a current row: what they lack is null."""
+        patches = lookup.patches
+        if patches is None:
+            return []
+        there = {each.number for one in found for each in one.patched}
+        self.unfound = tuple(number for number in range(len(patches)) if number not in there)
+        if not self.unfound:
+            return []
+        assert self._table is not None, "it was just looked up in"
+        writer = TableWriter(lookup.target, self._table.storage(), f"{lookup.prefix}-rest")
+        for batch in patches.emptied(self.unfound).to_batches():
+            writer.write(batch)
+        return writer.close()
+
+
+def plan_lookup(
+    live: LiveFiles, lookup: Lookup, specs: Mapping[int, PartitionSpec], slots: int
+) -> list[LookupTask]:
+    """The data files that may hold one of the keys, dealt out to tasks of about the same work."""
+    ranges, partitions = (
+        KeyRanges(lookup.schema, lookup.keys),
+        KeyPartitions(specs, lookup.schema, lookup.keys),
+    )
+    met = [file for file in live.data if partitions.meet(file) and ranges.meet_file(file)]
+    if not met:
+        return []
+    work = sum(file.records + _FILE_ROWS for file in met)
+    count = max(1, min(slots, len(met), round(work / _TASK_ROWS)))
+    loads: list[tuple[int, list[Target]]] = [(0, []) for _ in range(count)]
+    for file in sorted(met, key=lambda file: -file.records):
+        least = min(range(count), key=lambda number: loads[number][0])
+        load, targets = loads[least]
+        targets.append(live.target(file))
+        loads[least] = (load + file.records + _FILE_ROWS, targets)
+    return [LookupTask(number, tuple(targets)) for number, (_, targets) in enumerate(loads)]
+
+
+def _key_field(field: Field) -> Field:
+    if not isinstance(field.type, str):
+        raise Unsupported(f"the column '{field.name}' cannot be part of a key: it is not of a simple type")
+    return field

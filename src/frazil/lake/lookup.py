@@ -1,0 +1,313 @@
+"""Finds the rows of keys in data files and writes what takes them away. Runs in tasks: there is no JVM."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from frazil.core.errors import Unsupported
+from frazil.core.schema import Schema
+from frazil.lake.data_rows import Columns, DataRows, RowGroup, open_rows
+from frazil.lake.deletion_vector import bitmap_of, positions_of, read_vector, write_vectors
+from frazil.lake.delta import DeleteFile
+from frazil.lake.files import DataFile, WriteTarget
+from frazil.lake.key_match import KeyMatcher, Numbers
+from frazil.lake.live import Target
+from frazil.lake.manifests import ContentFile
+from frazil.lake.patches import Patches
+from frazil.lake.position_deletes import read_positions, write_positions
+from frazil.lake.pruning import KeyRanges
+from frazil.lake.storage import FileStorage
+from frazil.lake.writer import TableWriter
+
+#: The first format version with deletion vectors.
+VECTORS = 3
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What all tasks of a lookup share; picklable, without any key to a store."""
+
+    #: The key columns, with their ids.
+    schema: Schema
+    #: A row for each key, by name; those of `patches` come first, one for each.
+    keys: pa.Table
+    format_version: int
+    #: What names of files begin with, behind place and directory.
+    prefix: str
+    #: Of the table, for rows that are completed.
+    target: WriteTarget
+    #: By partition spec, the columns whose values may lie elsewhere than in data files.
+    elsewhere: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    patches: Patches | None = None
+    #: Where a patch has several current rows: the one that counts, as path and position.
+    chosen: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LookupTask:
+    """Data files for one task."""
+
+    number: int
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True)
+class Patched:
+    """A patch whose current row was found."""
+
+    number: int
+    #: Of the current row: how young its file is, and where it was.
+    sequence: int
+    path: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a task found and wrote."""
+
+    rows: tuple[DataFile, ...] = ()
+    deletes: tuple[DeleteFile, ...] = ()
+    #: In the JSON of the REST spec, as in `RowDelta`.
+    replaced: tuple[dict[str, Any], ...] = ()
+    removed: tuple[dict[str, Any], ...] = ()
+    #: Rows that were there and go.
+    matched: int = 0
+    patched: tuple[Patched, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """Rows of one file that have a key."""
+
+    #: Positions in the file, in order, and the number of the key of each.
+    positions: Numbers
+    keys: Numbers
+
+
+def look_up(task: LookupTask, lookup: Lookup, storage: FileStorage) -> Found:
+    """All files of a task. If it fails, nothing of it is left that is of use to anybody."""
+    return _Search(task, lookup, storage).run()
+
+
+class _Search:
+    def __init__(self, task: LookupTask, lookup: Lookup, storage: FileStorage) -> None:
+        self._task = task
+        self._lookup = lookup
+        self._storage = storage
+        # A task may run twice: each run has names of its own.
+        self._prefix = f"{lookup.prefix}-{task.number:05d}-{secrets.token_hex(4)}"
+        keys = [column.combine_chunks() for column in lookup.keys.columns]
+        self._matcher = KeyMatcher(keys)
+        self._ranges = KeyRanges(lookup.schema, lookup.keys)
+        self._columns = Columns(lookup.schema)
+        self._writer: TableWriter | None = None
+        self._shared: dict[str, dict[str, BitMap64]] = {}
+        self._values: dict[str, tuple[Columns, KeyMatcher | None]] = {}
+        self._vectors: list[tuple[Target, BitMap64]] = []
+        self._deletes: list[DeleteFile] = []
+        self._replaced: list[ContentFile] = []
+        self._removed: list[ContentFile] = []
+        self._patched: list[Patched] = []
+        self._matched = 0
+
+    def run(self) -> Found:
+        try:
+            for target in self._task.targets:
+                self._file(target)
+            self._write_vectors()
+            rows = () if self._writer is None else tuple(self._writer.close())
+        except BaseException:
+            if self._writer is not None:
+                self._writer.abort()
+            raise
+        return Found(
+            rows,
+            tuple(self._deletes),
+            tuple(file.to_json() for file in self._replaced),
+            tuple(file.to_json() for file in self._removed),
+            self._matched,
+            tuple(self._patched),
+        )
+
+    def _file(self, target: Target) -> None:
+        file = target.file
+        with open_rows(self._storage, file.path, file.format) as rows:
+            elsewhere = self._lookup.elsewhere.get(file.spec_id, frozenset())
+            rows.require(file.path, self._lookup.schema, elsewhere)
+            hits = self._hits(rows)
+            if not len(hits.positions):
+                return
+            own, shared = self._deleted(target)
+            hits = self._living(hits, own | shared)
+            if target.equality and len(hits.positions):
+                hits = self._not_equal(target, rows, hits)
+            if not len(hits.positions):
+                return
+            self._matched += len(hits.positions)
+            self._complete(target, rows, hits, elsewhere)
+        self._take_away(target, bitmap_of(hits.positions), own, shared)
+
+    def _hits(self, rows: DataRows) -> _Hits:
+        positions, keys = [_NONE], [_NONE]
+        for group in rows.groups():
+            if self._ranges.meet_group(group):
+                table = group.read(self._columns)
+                found = self._matcher.find([column.combine_chunks() for column in table.columns])
+                positions.append(found[0] + group.first)
+                keys.append(found[1])
+        return _Hits(np.concatenate(positions), np.concatenate(keys))
+
+    def _deleted(self, target: Target) -> tuple[BitMap64, BitMap64]:
+        """Positions in delete files that can be replaced, and in those that are about other files too."""
+        own, shared = BitMap64(), BitMap64()
+        if target.vector is not None:
+            place = target.vector
+            if place.offset is None or place.length is None:
+                raise Unsupported(
+                    f"the deletion vector in {place.path} has no place; rewrite the table's files"
+                )
+            return read_vector(self._storage, place.path, place.offset, place.length), shared
+        for each in target.own:
+            own |= self._positions(each).get(target.file.path, shared)
+        for each in target.shared:
+            shared |= self._positions(each).get(target.file.path, BitMap64())
+        return own, shared
+
+    def _positions(self, file: ContentFile) -> dict[str, BitMap64]:
+        if file.references is not None:
+            return read_positions(self._storage, file.path, file.format)
+        if file.path not in self._shared:
+            self._shared[file.path] = read_positions(self._storage, file.path, file.format)
+        return self._shared[file.path]
+
+    def _living(self, hits: _Hits, dead: BitMap64) -> _Hits:
+        if not dead:
+            return hits
+        alive = bitmap_of(hits.positions) - dead
+        kept = np.isin(hits.positions, positions_of(alive), assume_unique=True)
+        return _Hits(hits.positions[kept], hits.keys[kept])
+
+    def _not_equal(self, target: Target, rows: DataRows, hits: _Hits) -> _Hits:
+        """Without those that other writers deleted by value."""
+        kept = np.ones(len(hits.positions), np.bool_)
+        for file in target.equality:
+            columns, matcher = self._equality(file)
+            if matcher is None:
+                continue
+            for group, places, mine in _by_group(rows, hits.positions):
+                table = group.read(columns).take(pa.array(places))
+                found, _ = matcher.find([column.combine_chunks() for column in table.columns])
+                kept[mine.start + found] = False
+        return _Hits(hits.positions[kept], hits.keys[kept])
+
+    def _equality(self, file: ContentFile) -> tuple[Columns, KeyMatcher | None]:
+        if file.path not in self._values:
+            fields = {each.id: each for each in self._lookup.target.schema}
+            unknown = [str(number) for number in file.equality_ids if number not in fields]
+            if unknown:
+                raise Unsupported(
+                    f"{file.path} deletes rows by the columns with the ids {', '.join(unknown)}, which the "
+                    "table does not have any more, or not at its top. Rewrite the table with an engine "
+                    "(rewrite_data_files with delete-file-threshold 1), and start again"
+                )
+            columns = Columns(Schema(tuple(fields[number] for number in file.equality_ids)))
+            with open_rows(self._storage, file.path, file.format) as rows:
+                tables = [group.read(columns) for group in rows.groups()]
+            table = pa.concat_tables(tables) if tables else None
+            values = [] if table is None else [column.combine_chunks() for column in table.columns]
+            self._values[file.path] = columns, KeyMatcher(values) if table else None
+        return self._values[file.path]
+
+    def _complete(self, target: Target, rows: DataRows, hits: _Hits, elsewhere: frozenset[int]) -> None:
+        """Write the rows of patches that are found here."""
+        lookup, path = self._lookup, target.file.path
+        patches = lookup.patches
+        if patches is None:
+            return
+        places = zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)
+        mine = np.array(
+            [key < len(patches) and lookup.chosen.get(key, (path, at)) == (path, at) for key, at in places]
+        )
+        keys, positions = hits.keys[mine], hits.positions[mine]
+        if not len(keys):
+            return
+        holes = patches.bits(keys)
+        schema = lookup.target.schema
+        lacking = Schema(tuple(each for each in schema if each.name in holes and holes[each.name].any()))
+        rows.require(path, lacking, elsewhere)
+        groups = [(group, places) for group, places, _ in _by_group(rows, positions)]
+        filled = patches.filled(keys, schema, groups)
+        if self._writer is None:
+            self._writer = TableWriter(lookup.target, self._storage, self._prefix)
+        for batch in filled.to_batches():
+            self._writer.write(batch)
+        self._patched += [
+            Patched(key, target.file.sequence, path, at)
+            for key, at in zip(keys.tolist(), positions.tolist(), strict=True)
+        ]
+
+    def _take_away(self, target: Target, fresh: BitMap64, own: BitMap64, shared: BitMap64) -> None:
+        """One vector, or one file of positions, for all rows of the data file that are gone.
+
+        What it replaces goes with the same commit: a data file with two vectors cannot be read.
+        """
+        old = [*target.own, *([target.vector] if target.vector is not None else [])]
+        if len(own | shared | fresh) >= target.file.records:
+            self._removed.append(target.file)
+        elif self._lookup.format_version >= VECTORS:
+            # Where there is a vector, nobody looks at files of positions.
+            self._vectors.append((target, own | shared | fresh))
+        else:
+            self._write_positions(target, own | fresh)
+        self._replaced += old
+
+    def _write_positions(self, target: Target, positions: BitMap64) -> None:
+        path = f"{self._prefix}-d{len(self._deletes):03d}.parquet"
+        size = write_positions(self._storage, path, target.file.path, positions)
+        file = target.file
+        self._deletes.append(
+            DeleteFile(path, size, len(positions), file.spec_id, dict(file.partition), file.path, "parquet")
+        )
+
+    def _write_vectors(self) -> None:
+        if not self._vectors:
+            return
+        path = f"{self._prefix}.puffin"
+        bitmaps = [(target.file.path, bitmap) for target, bitmap in self._vectors]
+        size, placed = write_vectors(self._storage, path, bitmaps)
+        for (target, _), at in zip(self._vectors, placed, strict=True):
+            file = target.file
+            self._deletes.append(
+                DeleteFile(
+                    path,
+                    size,
+                    at.records,
+                    file.spec_id,
+                    dict(file.partition),
+                    file.path,
+                    "puffin",
+                    at.offset,
+                    at.length,
+                )
+            )
+
+
+def _by_group(rows: DataRows, positions: Numbers) -> Sequence[tuple[RowGroup, Numbers, slice]]:
+    """Sorted positions by the groups that they are in: places in the group, and which of them it has."""
+    found = []
+    for group in rows.groups():
+        start, end = np.searchsorted(positions, [group.first, group.first + group.count])
+        if start < end:
+            found.append((group, positions[start:end] - group.first, slice(start, end)))
+    return found
+
+
+_NONE = np.zeros(0, np.int64)

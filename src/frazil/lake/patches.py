@@ -1,0 +1,80 @@
+"""Rows that came without some of their values, which are those of the current row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.core.schema import Schema
+from frazil.lake.data_rows import Columns, RowGroup
+from frazil.lake.key_match import Numbers
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Rows with holes."""
+
+    #: Columns as a table has them, by name; anything in a hole.
+    rows: pa.Table
+    #: One bit for each column of `rows`, the lowest of the first byte being the first; null: none.
+    holes: pa.BinaryArray
+
+    def __len__(self) -> int:
+        return len(self.holes)
+
+    def filled(
+        self, numbers: Numbers, schema: Schema, groups: Iterable[tuple[RowGroup, Numbers]]
+    ) -> pa.Table:
+        """The patches of those numbers, completed from the rows that `groups` hold, in that order.
+
+        `schema`: the table's. Of each group the places of the rows in it are given.
+        """
+        bits = self.bits(numbers)
+        wanted = Schema(tuple(field for field in schema if bits.get(field.name, _NONE).any()), schema.id)
+        columns = Columns(wanted)
+        now = pa.concat_tables([group.read(columns).take(pa.array(rows)) for group, rows in groups])
+        every = Columns(schema)
+        rows = every.fitter.fit(self.rows.take(pa.array(numbers)).combine_chunks().to_batches()[0])
+        found = []
+        for number, field in enumerate(schema):
+            column = rows.column(number)
+            if field.name in columns.fitter.schema.names:
+                column = _chosen(column, now.column(field.name), bits[field.name])
+            found.append(column)
+        return pa.Table.from_arrays(found, schema=every.fitter.schema)
+
+    def emptied(self, numbers: Sequence[int]) -> pa.Table:
+        """The patches of those numbers with null in their holes."""
+        chosen = np.array(numbers, np.int64)
+        bits, rows = self.bits(chosen), self.rows.take(pa.array(chosen))
+        columns = [
+            _chosen(
+                column.combine_chunks(), pa.chunked_array([pa.nulls(len(chosen), column.type)]), bits[name]
+            )
+            for name, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, names=rows.column_names)
+
+    def bits(self, numbers: Numbers) -> dict[str, npt.NDArray[np.bool_]]:
+        """By column, which of those patches have a hole there."""
+        names = self.rows.column_names
+        masks = np.zeros((len(numbers), -(-len(names) // 8)), np.uint8)
+        for at, mask in enumerate(self.holes.take(pa.array(numbers)).to_pylist()):
+            given = np.frombuffer(mask or b"", np.uint8)[: masks.shape[1]]
+            masks[at, : len(given)] = given
+        bits = np.unpackbits(masks, axis=1, bitorder="little").astype(np.bool_)
+        return {name: bits[:, number] for number, name in enumerate(names)}
+
+
+def _chosen(given: pa.Array, now: pa.ChunkedArray, holes: npt.NDArray[np.bool_]) -> pa.Array:
+    """The value of now where there is a hole."""
+    both = pa.chunked_array([given, *now.chunks], given.type).combine_chunks()
+    places = np.arange(len(given))
+    return both.take(pa.array(np.where(holes, places + len(given), places)))
+
+
+_NONE = np.zeros(0, np.bool_)
