@@ -58,6 +58,6 @@ def test_list_show_and_replay(world: World, typed: Callable[..., Result], tmp_pa
 
     done = typed("replay", str(file), "typed", "--repair", "repairs_typed:unquoted", "--yes")
     assert done.exit_code == 1, "one is still bad"
-    assert "1 letters put back as 1 rows, 1 still bad" in done.stdout
+    assert "1 letter put back as 1 row, 1 still bad" in done.stdout
     assert f"  {topic}/0:2  " in done.stdout
     assert [row["id"] for row in world.rows("typed")] == [0, 7]

@@ -132,8 +132,11 @@ def replay(
         still = [[bad.topic, bad.partition, bad.offset, bad.reason] for bad in done.still_bad]
         print_json({"letters": done.letters, "rows": done.rows, "still-bad": still})
     else:
+        from frazil.stream.observe.texts import counted
+
         click.echo(
-            f"{done.letters:,} letters put back as {done.rows:,} rows, {len(done.still_bad):,} still bad"
+            f"{counted(done.letters, 'letter')} put back as {counted(done.rows, 'row')}, "
+            f"{len(done.still_bad):,} still bad"
         )
         for bad in done.still_bad[:_SHOWN]:
             click.echo(f"  {plain(f'{bad.topic}/{bad.partition}:{bad.offset}')}  {plain(bad.reason[:_CUT])}")
