@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.devstack.azurite import Azurite
+from frazil.devstack.connect import KafkaConnect
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.gcs import GcsEmulator
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.keycloak import Keycloak
+from frazil.devstack.mariadb import MariaDb
 from frazil.devstack.postgres import Postgres
 from frazil.devstack.registry import SchemaRegistry
 from frazil.devstack.seaweed import ObjectStore
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _SERVICES = {
     "azurite",
+    "connect",
     "gcs_emulator",
     "postgres",
     "postgres_url",
@@ -32,9 +35,11 @@ _SERVICES = {
     "frazil_postgres",
     "kafka",
     "keycloak",
+    "mariadb",
+    "postgres_source",
     "registry",
 }
-_JVM = {"kafka", "keycloak", "registry", "spark"}
+_JVM = {"connect", "kafka", "keycloak", "registry", "spark"}
 _numbers = itertools.count(1)
 
 
@@ -118,6 +123,27 @@ def kafka() -> Iterator[Kafka]:
     """A broker; make a topic of your own with `create_topic`."""
     with Kafka() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDb]:
+    """A MariaDB with the row binlog; make a database of your own with `create_database`."""
+    with MariaDb(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_source() -> Iterator[Postgres]:
+    """A PostgreSQL whose changes can be decoded; make a database of your own with `create_database`."""
+    with Postgres(fsync=False, logical=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def connect(kafka: Kafka) -> Iterator[KafkaConnect]:
+    """A worker with Debezium's connectors; it may be killed, if it is started again."""
+    with KafkaConnect(kafka.bootstrap_servers) as worker:
+        yield worker
 
 
 @pytest.fixture(scope="session")

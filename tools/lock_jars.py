@@ -16,9 +16,12 @@ from xml.etree import ElementTree as ET
 from frazil.core.cache import cache_dir
 from frazil.jvm.jars import (
     APICURIO,
+    AVRO_CONVERTER,
+    DEBEZIUM,
     FLINK,
     HADOOP_S3A,
     KAFKA,
+    KAFKA_CONNECT,
     KEYCLOAK,
     RCK,
     SPARK_ICEBERG,
@@ -49,6 +52,10 @@ KEYCLOAK_VERSION = "26.7.3"
 APICURIO_VERSION = "3.3.3"
 KAFKA_VERSION = "4.3.1"
 LOG4J = "2.25.4"
+DEBEZIUM_VERSION = "3.6.3.Final"
+# The newest of each that is published whole.
+DEBEZIUM_MARIADB_VERSION = "3.5.0.Final"
+AVRO_CONVERTER_VERSION = "2.6.13.Final"
 
 ICEBERG = "org.apache.iceberg"
 HADOOP_EXCLUSIONS = (
@@ -116,6 +123,31 @@ SETS: dict[str, list[Dependency]] = {
         deep("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
         plain("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
         deep("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J),
+    ],
+    KAFKA_CONNECT: [
+        deep("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+        deep("org.apache.kafka", "connect-json", KAFKA_VERSION),
+        deep("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J),
+    ],
+    # Connect's plugins: each is unpacked into a folder of its own, with all that it needs.
+    DEBEZIUM: [
+        Dependency("io.debezium", name, version, ("plugin",), extension="tar.gz")
+        for name, version in (
+            ("debezium-connector-postgres", DEBEZIUM_VERSION),
+            ("debezium-connector-mariadb", DEBEZIUM_MARIADB_VERSION),
+        )
+    ],
+    AVRO_CONVERTER: [
+        deep(
+            "io.apicurio",
+            "apicurio-registry-utils-converter",
+            AVRO_CONVERTER_VERSION,
+            without=(
+                "org.apache.kafka:*",
+                "org.slf4j:*",
+                "io.apicurio:apicurio-registry-serdes-jsonschema-serde",
+            ),
+        ),
     ],
     # Spark's own Kafka source, for the benchmark; the rest of what it needs is in pyspark.
     SPARK_KAFKA: [

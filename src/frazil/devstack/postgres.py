@@ -94,24 +94,33 @@ class Postgres(Service):
     # orphaned backends would hold the shared memory and the next start would be refused.
     kill_signal: ClassVar[signal.Signals] = signal.SIGQUIT
 
+    user: ClassVar[str] = _USER
+
     def __init__(
-        self, directory: Path | None = None, *, fsync: bool = True, max_connections: int = 200
+        self,
+        directory: Path | None = None,
+        *,
+        fsync: bool = True,
+        max_connections: int = 200,
+        logical: bool = False,
     ) -> None:
+        """`logical`: its changes can be decoded, as change data capture does."""
         super().__init__(directory)
         self.port = free_port()
         self._fsync = fsync
+        self._logical = logical
         self._max_connections = max_connections
         self._installation = find_installation()
         self._account = _account()
         self._data = self.directory / "data"
-        self._password = self._initialize()
+        self.password = self._initialize()
 
     @property
     def url(self) -> str:
         return self.url_of(_DATABASE)
 
     def url_of(self, database: str) -> str:
-        return f"postgresql://{_USER}:{self._password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{_USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self, name: str) -> str:
         """Create the database `name` and return its URL."""
@@ -124,7 +133,27 @@ class Postgres(Service):
         """Drop the database `name`, ending its sessions."""
         if not _NAME.fullmatch(name):
             raise ServiceError(f"'{name}' is no plain database name (a-z, 0-9, _; at most 63 characters)")
+        if self._logical:
+            self.drop_slots(name)
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def drop_slots(self, database: str) -> None:
+        """Drop the replication slots of `database`, ending who reads them: else it cannot be dropped."""
+        slots = f"FROM pg_replication_slots WHERE database = '{database}'"
+        self.execute(f"SELECT pg_terminate_backend(active_pid, 10000) {slots} AND active")
+        self.execute(f"SELECT pg_drop_replication_slot(slot_name) {slots}")
+
+    def create_replication_user(self, name: str) -> str:
+        """A user that may read every table and open replication slots; its password.
+
+        Publications are not its to make: the administrator does.
+        """
+        if not _NAME.fullmatch(name):
+            raise ServiceError(f"'{name}' is no plain user name (a-z, 0-9, _; at most 63 characters)")
+        password = secrets.token_urlsafe(24)
+        self.execute(f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD '{password}'")
+        self.execute(f"GRANT pg_read_all_data TO {name}")
+        return password
 
     def execute(self, sql: str, database: str = "postgres") -> str:
         """Run SQL as the administrator; returns what it printed, unadorned."""
@@ -156,12 +185,15 @@ class Postgres(Service):
 
     def _psql(self, sql: str, database: str) -> subprocess.CompletedProcess[str]:
         environment = self._installation.environment | {
-            "PGPASSWORD": self._password,
+            "PGPASSWORD": self.password,
             "PGCONNECT_TIMEOUT": "3",
         }
         command = [str(self._installation.bin / "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1"]
-        command += ["-h", "127.0.0.1", "-p", str(self.port), "-U", _USER, "-d", database, "-c", sql]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        command += ["-h", "127.0.0.1", "-p", str(self.port), "-U", _USER, "-d", database, "-f", "-"]
+        # By its input: SQL may hold a password, and everybody sees command lines.
+        return subprocess.run(
+            command, input=sql, capture_output=True, text=True, env=environment, check=False
+        )
 
     def _initialize(self) -> str:
         """Make the cluster unless the directory has one; returns the password."""
@@ -206,10 +238,12 @@ class Postgres(Service):
             raise ServiceError(f"initdb failed in {self._data}:\n{answer.stderr.strip()}")
 
     def _settings(self) -> str:
+        decoding = "wal_level = logical\nmax_wal_senders = 20\nmax_replication_slots = 20\n"
         return (
             "\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\njit = off\n"
             f"max_connections = {self._max_connections}\nfsync = {'on' if self._fsync else 'off'}\n"
             "shared_buffers = 128MB\nlog_line_prefix = '%m [%p] '\n"
+            f"{decoding if self._logical else ''}"
         )
 
 
