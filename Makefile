@@ -61,7 +61,7 @@ format: $(STAMP) ## Rewrite the code as `make check` wants it
 ##@ Measure
 
 .PHONY: bench
-bench: bench-catalog bench-ingest ## All benchmarks
+bench: bench-catalog bench-ingest bench-cdc ## All benchmarks
 
 .PHONY: bench-catalog
 bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
@@ -70,6 +70,10 @@ bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
 .PHONY: bench-ingest
 bench-ingest: $(STAMP) ## Kafka into Iceberg against plain Spark and Flink (8 million messages)
 	$(BIN)/python -m bench.ingest $(ARGS)
+
+.PHONY: bench-cdc
+bench-cdc: $(STAMP) ## Change data into Iceberg against Spark's MERGE and Flink (2 and 20 million rows)
+	$(BIN)/python -m bench.cdc $(ARGS)
 
 ##@ Maintain
 

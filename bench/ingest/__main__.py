@@ -13,10 +13,10 @@ from pathlib import Path
 
 from bench.ingest import latency, stages
 from bench.ingest.encodings import REGISTERED, Name
-from bench.ingest.meter import Meter
 from bench.ingest.place import Place, place
 from bench.ingest.report import FORMATS, Measurement, Report, Worker
 from bench.ingest.sides import SIDES, Side
+from bench.meter import Meter
 from bench.processes import cpu_seconds
 from bench.results import keep
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bench.driver_process import Silent
 from bench.ingest.encodings import Name, format_of
 from bench.ingest.messages import SCHEMA
 from bench.ingest.place import NAMESPACE
@@ -27,14 +26,12 @@ from frazil.stream.config.model import (
     TableConfig,
     Transform,
 )
-from frazil.stream.events import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MASTER = "local[2]"
 _MEMORY = "1g"
-_END_SECONDS = 60
 #: The name of our pipeline.
 PIPELINE = "bench"
 _SPARK_TYPES = {"long": "bigint", "timestamptz": "bigint"}
@@ -51,63 +48,10 @@ class Addresses:
 Ingest = Callable[[str, str], None]
 
 
-class DriverProcess:
-    """A function in a process of its own that answers each message with None or with an error."""
-
-    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
-        spawned = multiprocessing.get_context("spawn")
-        self._connection, theirs = spawned.Pipe()
-        self._process = spawned.Process(target=target, args=(theirs, *arguments))
-        self._process.start()
-        theirs.close()
-        try:
-            self._answer()
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def pid(self) -> int:
-        assert self._process.pid is not None, "it was started"
-        return self._process.pid
-
-    def call(self, message: object) -> None:
-        self._connection.send(message)
-        self._answer()
-
-    def close(self) -> None:
-        self._connection.close()
-        self._process.join(_END_SECONDS)
-        self._process.kill()
-
-    def _answer(self) -> None:
-        try:
-            error = self._connection.recv()
-        except EOFError:
-            error = "its process ended"
-        if error is not None:
-            raise RuntimeError(f"the driver failed: {error}")
-
-
-def serve(connection: Connection, driver: str, addresses: Addresses) -> None:
-    """Answer (topic, table) with None when it landed, with the error when it did not."""
-    try:
-        spark, ingest = _DRIVERS[driver](addresses)
-        connection.send(None)
-    except Exception:  # noqa: BLE001 - the other end raises it
-        connection.send(traceback.format_exc())
-        return
-    while True:
-        try:
-            topic, table = connection.recv()
-        except EOFError:
-            break
-        try:
-            ingest(topic, table)
-            connection.send(None)
-        except Exception:  # noqa: BLE001 - the other end raises it
-            connection.send(traceback.format_exc())
-    spark.stop()
+def start(driver: str, addresses: Addresses) -> tuple[Ingest, Callable[[], None]]:
+    """What lands a topic in a table, and what ends it."""
+    spark, ingest = _DRIVERS[driver](addresses)
+    return ingest, spark.stop
 
 
 def serve_steady(
@@ -122,7 +66,7 @@ def serve_steady(
     failed: list[str] = []
     running = threading.Thread(target=lambda: failed.extend(map(str, runner.run().values())))
     running.start()
-    connection.send(None)
+    connection.send((None, None))
     try:
         connection.recv()
     except EOFError:
@@ -131,7 +75,7 @@ def serve_steady(
         runner.stop()
         running.join()
         spark.stop()
-    connection.send("; ".join(failed) or None)
+    connection.send(("; ".join(failed) or None, None))
 
 
 def _plain(addresses: Addresses) -> tuple[SparkSession, Ingest]:
@@ -188,13 +132,6 @@ def pipelines(
         transform=Transform(sql=sql) if sql else None,
     )
     return Pipelines(CatalogConfig(addresses.catalog_uri), SparkConfig(_MASTER), (one,))
-
-
-class Silent:
-    """Nobody watches."""
-
-    def notify(self, event: Event) -> None:
-        pass
 
 
 def _ours(

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bench.ingest.messages import COUNTRIES, STATUSES, Ids, Render, Values, render
+from bench.ingest.messages import COUNTRIES, STATUSES, Render, Values, render
+from bench.numbers import Ids
 from frazil.stream.config.model import AvroFormat, CsvFormat, Format, JsonFormat, ProtobufFormat, Registry
 
 AVRO_SCHEMA = """\

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from bench.driver_process import DriverProcess
 from bench.ingest import drivers, messages
-from bench.ingest.drivers import Addresses, DriverProcess
-from bench.ingest.meter import Meter, spark_processes
+from bench.ingest.drivers import Addresses
 from bench.ingest.place import NAMESPACE, Place
+from bench.meter import Meter, spark_processes
 from frazil.client import Client
 from frazil.core.stamp import Stamp, stamp_key
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.numbers import Ids, mix, part
+
 PARTITIONS = 2
 STATUSES = ("new", "paid", "shipped", "delivered", "returned", "cancelled")
 COUNTRIES = ("DE", "FR", "US", "BR", "IN", "JP", "KE", "AU")
@@ -24,11 +26,9 @@ SCHEMA = {
     "country": "string",
     "quantity": "int",
 }
-_SEED = 0x5EED_F0A7
 _FIRST_TS = 1_767_225_600_000  # 2026-01-01, milliseconds
 _CHUNK = 100_000
 
-Ids = npt.NDArray[np.int64]
 #: The messages of some ids.
 Render = Callable[[Ids], Iterator[bytes]]
 
@@ -46,14 +46,14 @@ class Values:
 
     @classmethod
     def of(cls, ids: Ids) -> Values:
-        mixed = _mix(ids)
+        mixed = mix(ids)
         return cls(
-            customer=_part(mixed, 0, 1_000_000),
-            ts_ms=_FIRST_TS + ids * 3 + _part(mixed, 8, 1000),
-            cents=_part(mixed, 16, 100_000),
-            status=_part(mixed, 32, len(STATUSES)),
-            country=_part(mixed, 40, len(COUNTRIES)),
-            quantity=1 + _part(mixed, 48, 9),
+            customer=part(mixed, 0, 1_000_000),
+            ts_ms=_FIRST_TS + ids * 3 + part(mixed, 8, 1000),
+            cents=part(mixed, 16, 100_000),
+            status=part(mixed, 32, len(STATUSES)),
+            country=part(mixed, 40, len(COUNTRIES)),
+            quantity=1 + part(mixed, 48, 9),
         )
 
 
@@ -129,21 +129,6 @@ def _fill(bootstrap_servers: str, topic: str, partition: int, rows: int, rendere
         producer.poll(0)
     if left := producer.flush(60):
         raise RuntimeError(f"{left} messages were not delivered to {topic}")
-
-
-def _mix(ids: Ids) -> npt.NDArray[np.uint64]:
-    """The finaliser of SplitMix64: numbers that look random and compress like it."""
-    with np.errstate(over="ignore"):
-        z = (ids.astype(np.uint64) + np.uint64(_SEED)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: npt.NDArray[np.uint64] = z ^ (z >> np.uint64(31))
-    return mixed
-
-
-def _part(mixed: npt.NDArray[np.uint64], shift: int, below: int) -> Ids:
-    found: Ids = ((mixed >> np.uint64(shift)) % np.uint64(below)).astype(np.int64)
-    return found
 
 
 def _position(column: pa.Array, words: tuple[str, ...]) -> Ids:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from statistics import median
 from typing import Any
 
 from bench.ingest.latency import Latency
-from bench.ingest.meter import Usage
 from bench.ingest.place import Landed
+from bench.meter import Usage
 from bench.results import Result
-from frazil import __version__
-from frazil.devstack import flink
-from frazil.jvm.jars import FLINK, SPARK_ICEBERG, jars
-from frazil.jvm.java import find_java
+from bench.surroundings import surroundings
 
 #: Rows per CPU-second of the first over those of the second.
 GOALS = {("fused", "flink"): 1.5, ("fused", "spark"): 2.5, ("sparkpath", "spark"): 1.0}
@@ -178,23 +173,6 @@ class Report:
         parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
         parts += ["", *(f"- {note[0].upper()}{note[1:]}." for note in self.notes())]
         return "\n".join([*parts, _NOTES])
-
-
-def surroundings() -> dict[str, str]:
-    """Versions and the shape of the machine."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    runtimes = {"Spark": _iceberg(SPARK_ICEBERG), "Flink": _iceberg(FLINK)}
-    return {
-        "frazil": __version__,
-        "Spark": f"{version('pyspark')}, {runtimes['Spark']}, Java {find_java().version}",
-        "Flink": f"{flink.VERSION}, {runtimes['Flink']}",
-        "Python": f"{platform.python_version()}, pyarrow {version('pyarrow')}",
-        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
-    }
-
-
-def _iceberg(name: str) -> str:
-    return next(jar.stem for jar in jars(name) if "runtime" in jar.name and jar.name.startswith("iceberg"))
 
 
 def _row(m: Measurement) -> Sequence[str]:

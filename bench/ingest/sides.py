@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+from bench.driver_process import DriverProcess, serve
 from bench.ingest import drivers
-from bench.ingest.drivers import Addresses, DriverProcess
+from bench.ingest.drivers import Addresses
 from bench.ingest.encodings import Name
 from bench.ingest.messages import SCHEMA
-from bench.ingest.meter import spark_processes
 from bench.ingest.place import NAMESPACE, Place
+from bench.meter import spark_processes
 from bench.processes import Process, tree
 from frazil.devstack.flink import Flink
 
@@ -54,7 +55,7 @@ class SparkSide(Side):
         place = self.place
         registry = place.registry.url if place.registry is not None else None
         addresses = Addresses(place.kafka.bootstrap_servers, place.server.catalog_uri, registry)
-        self._process = DriverProcess(drivers.serve, self.driver, addresses)
+        self._process = DriverProcess(serve, drivers.start, self.driver, addresses)
 
     def ingest(self, topic: str, table: str) -> None:
         self._process.call((topic, table))

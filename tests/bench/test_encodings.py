@@ -10,8 +10,9 @@ import fastavro
 import numpy as np
 import pytest
 from bench.ingest.encodings import AVRO_SCHEMA, PROTOBUF_SCHEMA, format_of, renderer
-from bench.ingest.messages import SCHEMA, Ids, Values, wrong
+from bench.ingest.messages import SCHEMA, Values, wrong
 from bench.ingest.stages import batches_of
+from bench.numbers import Ids
 from google.protobuf.message_factory import GetMessageClass
 
 from frazil.core.schema import Field, Schema

@@ -1,0 +1,1 @@
+"""Change data into Iceberg, beside Spark's MERGE and Flink's upsert sink."""

@@ -1,0 +1,194 @@
+"""What is printed and kept: the tables, RESULT lines, JSON, a section of bench/RESULTS.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from bench.cdc.measure import Measurement
+from bench.cdc.sides import MERGES, OURS
+from bench.results import Result
+from bench.surroundings import surroundings
+
+#: Of MERGE's CPU over ours, by table.
+MERGE_GOALS = {"2m": 3.0, "20m": 10.0}
+FLINK_GOAL, READ_GOAL = 1.0, 2.0
+
+_HEADER = (
+    "table",
+    "side",
+    "CPU-s/batch",
+    "first",
+    "last",
+    "of which",
+    "catalog",
+    "changes/s",
+    "read CPU-s",
+    "compacted",
+    "data files",
+    "delete files",
+    "commits",
+    "MB",
+    "load",
+    "wrong",
+)
+
+
+@dataclass
+class Report:
+    """Everything one run measured."""
+
+    size: int
+    measurements: list[Measurement] = field(default_factory=list)
+    #: Before anything was started: how busy the machine was with other things.
+    load_before: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    @property
+    def ours(self) -> str | None:
+        """The format of ours that all figures are of: the one whose writes and read cost least."""
+        costs = {side: cost for side in OURS if (cost := self._cost(side)) is not None}
+        if not costs:
+            costs = {m.side: m.batch_cpu for m in self.measurements if m.side in OURS}
+        return min(costs, key=lambda side: costs[side], default=None)
+
+    def results(self) -> list[Result]:
+        found = [
+            Result(f"cdc.merge_ratio.{name}", ratio, ">=", MERGE_GOALS.get(name, 1.0))
+            for name in dict.fromkeys(m.scenario.name for m in self.measurements)
+            if (ratio := self._merge_ratio(name)) is not None
+        ]
+        ours = None if self.ours is None else self._cost(self.ours)
+        theirs = self._cost("flink")
+        if ours is not None and theirs is not None:
+            found.append(Result("cdc.flink_ratio", theirs / ours, ">=", FLINK_GOAL))
+        ratios = [
+            m.read_cpu / m.compacted_cpu
+            for m in self.measurements
+            if m.side == self.ours and m.read_cpu is not None and m.compacted_cpu
+        ]
+        if ratios:
+            found.append(Result("cdc.read_ratio", median(ratios), "<=", READ_GOAL))
+        if self.measurements:
+            found.append(Result("cdc.rows_wrong", sum(m.wrong for m in self.measurements), "<=", 0))
+        return found
+
+    def _merge_ratio(self, scenario: str) -> float | None:
+        """Theirs is the better of both formats."""
+        theirs = [cpu for side in MERGES if (cpu := self._batch_cpu(scenario, side)) is not None]
+        ours = None if self.ours is None else self._batch_cpu(scenario, self.ours)
+        return min(theirs) / ours if theirs and ours else None
+
+    def _batch_cpu(self, scenario: str, side: str) -> float | None:
+        found = [m.batch_cpu for m in self.measurements if (m.scenario.name, m.side) == (scenario, side)]
+        return median(found) if found else None
+
+    def _cost(self, side: str) -> float | None:
+        """All batches and one read."""
+        found = [m.write_cpu + m.read_cpu for m in self.measurements if m.side == side and m.read_cpu]
+        return median(found) if found else None
+
+    def table(self) -> list[Sequence[str]]:
+        return [_HEADER, *map(_row, self.measurements)]
+
+    def text(self) -> str:
+        rows = self.table()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(["", *lines, "", *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What has no goal."""
+        lines = []
+        if self.ours is not None:
+            lines.append(f"of ours, format {self.ours[-1]} counts; of MERGE the better format of each table")
+        for side in (*OURS, *MERGES, "flink"):
+            if (cost := self._cost(side)) is not None:
+                label = next(m.label for m in self.measurements if m.side == side)
+                lines.append(f"{label}: all batches and one read took {cost:.1f} CPU-s")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "size": self.size,
+            "surroundings": surroundings(),
+            "load_before": round(self.load_before, 2),
+            "measurements": [asdict(m) for m in self.measurements],
+            "results": [
+                {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
+                for r in self.results()
+            ],
+        }
+
+    def markdown(self) -> str:
+        parts = [_INTRODUCTION, f"Measured on {datetime.now(UTC):%Y-%m-%d}.", ""]
+        parts += [f"- {name}: {value}" for name, value in surroundings().items()]
+        parts += [f"- load average before the run: {self.load_before:.1f}"]
+        parts += [f"- changes of a batch: {self.size:,}"]
+        parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
+        parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
+        rows = self.table()
+        parts += ["", "| " + " | ".join(rows[0]) + " |", "|---|---|" + "---:|" * (len(_HEADER) - 2)]
+        parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
+        parts += ["", *(f"- {note[0].upper()}{note[1:]}." for note in self.notes())]
+        return "\n".join([*parts, _NOTES])
+
+
+def _row(m: Measurement) -> Sequence[str]:
+    kinds = sorted({kind for step in m.steps for kind in step.cpu})
+    batches = m.scenario.batches
+    split = {kind: sum(step.cpu.get(kind, 0.0) for step in m.steps) / batches for kind in kinds}
+    first, last = m.edges
+    return (
+        m.scenario.name,
+        m.label,
+        f"{m.batch_cpu:.2f}",
+        f"{first:.2f}",
+        f"{last:.2f}",
+        ", ".join(f"{kind} {cpu:.2f}" for kind, cpu in split.items()),
+        f"{m.catalog_cpu / batches:.3f}",
+        f"{m.per_second:,.0f}",
+        "" if m.read_cpu is None else f"{m.read_cpu:.2f}",
+        "" if m.compacted_cpu is None else f"{m.compacted_cpu:.2f}",
+        f"{m.contents.data_files}",
+        f"{m.contents.delete_files}",
+        f"{m.contents.commits}",
+        f"{max(step.peak_mb for step in m.steps):,.0f}",
+        f"{m.load:.1f}",
+        f"{m.wrong}",
+    )
+
+
+_INTRODUCTION = """\
+## Change data into Iceberg
+
+Debezium's envelopes (JSON without schemas, REPLICA IDENTITY FULL, about 740 bytes, a topic of 2 partitions)
+brought into Iceberg tables of 9 columns that have a 64-bit key and are not partitioned, by each side in turn:
+same broker, same frazil catalog, same local disk, parallelism 2. Every side begins with the same rows in the
+same files, written by Spark, and is warmed by a few batches. A batch has changes of random keys of the whole
+table (95 % updates, 2 % deletes, 2 % inserts, 1 % of keys twice), in tables *append* 95 % inserts and 5 %
+updates of young keys, and becomes one commit. Every figure here was measured by
+
+    make bench-cdc ARGS="--results bench/RESULTS.md"
+
+which also compares every row of every table with what the changes leave, as Spark reads it. With `--quick`
+it says whether everything works, not how well."""
+
+_NOTES = """\
+- *frazil* is a pipeline of the format debezium that is at work all the time and finds a backlog, which its
+  limit of records a round cuts into batches. *Spark MERGE* is a batch read of Spark's Kafka source by
+  offsets, `from_json`, the last change of each key by `row_number`, and `MERGE INTO` with merge-on-read.
+  *Flink upsert* is Flink SQL with the format debezium-json and Iceberg's v2 sink in upsert mode, a checkpoint
+  every second, and gets the next batch when the last one is committed: its changes/s are bound by that.
+- *CPU-s/batch* is of every process of the side (driver, JVM, Python workers; JobManager, TaskManager, SQL
+  gateway), not of the broker; the catalog's are beside it. *first* and *last* are of the first and the last
+  ten batches.
+- *read CPU-s* is of a Spark that belongs to no side, warm, for sums over all columns of all rows after the
+  last batch, checked; *compacted* the same after `rewrite_data_files` of all files.
+- *load* is the load average when the last batch ended. Where it is far above the parallelism, or differs much
+  between sides, changes/s cannot be compared and CPU-seconds may be inflated.
+"""
