@@ -35,6 +35,7 @@ KINDS = (
     "list",
     "map",
     "struct",
+    "raw",
 )
 
 

@@ -26,6 +26,7 @@ typedef enum {
     K_LIST,
     K_MAP,
     K_STRUCT,
+    K_RAW, /* any value, as it stands in the record; of JSON alone */
     K_COUNT
 } kind_t;
 
@@ -58,7 +59,8 @@ typedef struct column {
 } column_t;
 
 static inline int has_offsets(const column_t *c) {
-    return c->kind == K_STRING || c->kind == K_BINARY || c->kind == K_LIST || c->kind == K_MAP;
+    return c->kind == K_STRING || c->kind == K_BINARY || c->kind == K_LIST || c->kind == K_MAP ||
+           c->kind == K_RAW;
 }
 
 /* Bytes of `fixed` for so many values, a multiple of 64. */

@@ -266,6 +266,14 @@ static inline const uint8_t *read_string(reader_t *r, const uint8_t *p, column_t
     return p;
 }
 
+/* A value as it stands, whatever it is. */
+static const uint8_t *read_raw(reader_t *r, const uint8_t *p, column_t *c) {
+    const uint8_t *stop = skip_value(r, p);
+    if (!stop || !put_bytes(r, &c->text, p, stop - p)) return NULL;
+    c->offsets[++c->length] = (int32_t)c->text.used;
+    return stop;
+}
+
 static const uint8_t *read_boolean(const uint8_t *p, const uint8_t *end, column_t *c) {
     int truth = *p == 't';
     p = truth ? skip_word(p, end, "true", 4) : skip_word(p, end, "false", 5);
@@ -312,6 +320,7 @@ static const uint8_t *read_value(reader_t *r, const uint8_t *p, column_t *c) {
         return p;
     case K_DECIMAL: return read_decimal(r, p, c);
     case K_STRING: return read_string(r, p, c);
+    case K_RAW: return read_raw(r, p, c);
     case K_LIST:
     case K_MAP:
     case K_STRUCT: return read_nested(r, p, c);

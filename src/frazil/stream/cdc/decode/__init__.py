@@ -1,0 +1,1 @@
+"""Decoders of change events: Debezium's messages into changes of rows."""

@@ -1,0 +1,25 @@
+"""The decoder of a topic's change events."""
+
+from __future__ import annotations
+
+from frazil.core.schema import Schema
+from frazil.stream.cdc.changes import ChangeDecoder
+from frazil.stream.cdc.decode.avro import AvroChanges
+from frazil.stream.cdc.decode.format import DebeziumFormat
+from frazil.stream.cdc.decode.json import JsonChanges
+
+
+def change_decoder(
+    format: DebeziumFormat,  # noqa: A002 - the settings' own word
+    schema: Schema | None,
+    key: tuple[str, ...] = (),
+    *,
+    transactions: bool = False,
+) -> ChangeDecoder:
+    """For the messages of one table.
+
+    `schema`: the table's columns; None: there is no table, and what is decoded is only what it would be like.
+    `key`: the columns that tell rows apart; none: as the messages' keys say.
+    """
+    kind = AvroChanges if format.encoding == "avro" else JsonChanges
+    return kind(format, schema, key, transactions=transactions)

@@ -1,0 +1,77 @@
+"""Keys of messages in JSON: which columns they are, and their values where a row does not come along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.core.schema import Field
+from frazil.stream.cdc.decode.format import DebeziumFormat
+from frazil.stream.cdc.decode.groups import schema_groups
+from frazil.stream.cdc.decode.holes import Placeholder
+from frazil.stream.cdc.decode.loose import loose
+from frazil.stream.cdc.decode.rows import Columns, JsonRows, Rows, joined
+from frazil.stream.cdc.decode.trouble import Longs, mask_of
+from frazil.stream.cdc.decode.wire import Wire
+from frazil.stream.cdc.decode.wire_schema import connect_wire
+from frazil.stream.source import RawBatch
+
+
+class JsonKeys:
+    """Reads the keys of some messages."""
+
+    def __init__(self, settings: DebeziumFormat) -> None:
+        self._settings = settings
+        self._placeholder = Placeholder(settings.placeholder)
+        self._readers: dict[tuple[bytes, tuple[Field, ...]], JsonRows] = {}
+
+    def names(self, raw: RawBatch) -> tuple[str, ...]:
+        """Fields of the first key of a batch; none: its messages have no keys."""
+        first = first_key(raw)
+        try:
+            document = json.loads(first) if first is not None else None
+        except (ValueError, RecursionError):
+            return ()
+        if isinstance(document, dict) and set(document) == {"schema", "payload"}:
+            document = document["payload"]
+        return tuple(document) if isinstance(document, dict) else ()
+
+    def read(self, keys: pa.BinaryArray, places: Longs, fields: tuple[Field, ...]) -> Rows | None:
+        """Columns of those that have a key, at their places; None: there are none."""
+        parts = []
+        for group in schema_groups(keys):
+            reader = self._readers.get((group.head, fields))
+            if reader is None:
+                reader = self._reader(group.schema(), fields)
+                self._readers[group.head, fields] = reader
+            rows, _ = reader.read(group.payload)
+            parts.append(_moved(rows, places[group.places]))
+        return joined(parts) if parts else None
+
+    def _reader(self, schema: Any, fields: tuple[Field, ...]) -> JsonRows:
+        columns = Columns(fields, self._placeholder)
+        if schema is not None:
+            own = dict(connect_wire(schema).inner)
+            return JsonRows(columns, lambda _: own, {}, strict=False)
+
+        def wires(row: Mapping[str, Any]) -> Mapping[str, Wire]:
+            return {field.name: loose(field, row.get(field.name), self._settings) for field in fields}
+
+        return JsonRows(columns, wires, {}, strict=False)
+
+
+def first_key(raw: RawBatch) -> bytes | None:
+    if raw.keys is None or raw.keys.null_count == len(raw.keys):
+        return None
+    place = int(np.flatnonzero(mask_of(raw.keys.is_valid()))[0])
+    found = raw.keys[place].as_py()
+    return found if isinstance(found, bytes) else None
+
+
+def _moved(rows: Rows, places: Longs) -> Rows:
+    """Places among these instead of those; keys that cannot be read are as if they were not there."""
+    return Rows(places[rows.places], rows.columns, rows.holes)
