@@ -316,7 +316,6 @@ def test_a_companion_that_was_rolled_back_goes_on(pair: Pair) -> None:
 
 def test_a_stateful_query(pair: Pair) -> None:
     ticket = pair.writer.begin()
-    numbers = {"read": 0, "written": 0, "watermark": 7}
-    pair.writer.commit(ticket, {}, positions={}, query="q", batch=4, **numbers)
+    pair.writer.commit(ticket, {}, positions={}, read=0, written=0, watermark=7, query="q", batch=4)
     stamp = pair.claim().stamp
     assert (stamp.query, stamp.batch, stamp.watermark) == ("q", 4, 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -116,6 +117,7 @@ class KeyedWorld:
             written=len(rows),
             watermark=None,
         )
+        assert not events, "nothing was looked up"
         if truncates:
             self.model.clear()
         for key in gone:
@@ -149,18 +151,16 @@ class KeyedWorld:
 
     def check(self, duck: Any = None) -> None:
         """Every reader sees the model, and no data file has two deletion vectors."""
-        wanted = sorted(map(shown, self.model.values()))
+        names = [field.name for field in self.lake.load(self.table.namespace, self.table.name).schema]
+        wanted = sorted(shown({name: row.get(name) for name in names}) for row in self.model.values())
         by_spark = self.lake.spark.table(self.name).toArrow()
-        assert sorted(map(shown, by_spark.to_pylist())) == wanted
+        check_same(by_spark, wanted)
         by_pyiceberg = load_catalog("reader", type="rest", uri=f"{self._client.uri}/catalog")
         loaded = by_pyiceberg.load_table((*self.table.namespace, self.table.name))
-        assert sorted(map(shown, loaded.scan().to_arrow().to_pylist())) == wanted
+        check_same(loaded.scan().to_arrow(), wanted)
         if duck is not None:
-            name = f"lake.keyed.{self.table.name}"
-            assert (
-                sorted(map(shown, duck.execute(f"SELECT * FROM {name}").to_arrow_table().to_pylist()))
-                == wanted
-            )
+            by_duck = duck.execute(f"SELECT * FROM lake.keyed.{self.table.name}").to_arrow_table()
+            check_same(by_duck, wanted)
         self.check_vectors()
 
     def check_vectors(self) -> None:
@@ -179,3 +179,9 @@ def batch_of(rows: Sequence[Row], schema: Schema) -> pa.RecordBatch:
 
 def shown(row: Row) -> str:
     return repr(sorted(row.items()))
+
+
+def check_same(found: pa.Table, wanted: list[str]) -> None:
+    rows, model = Counter(map(shown, found.to_pylist())), Counter(wanted)
+    much, little = list((rows - model).elements()), list((model - rows).elements())
+    assert not (much or little), f"too much: {much}, too little: {little}"

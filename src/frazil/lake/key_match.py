@@ -14,8 +14,9 @@ Numbers = npt.NDArray[np.int64]
 
 #: Rows looked at together: what is made of them stays in the processor's cache.
 _CHUNK = 32_768
-#: Odd, with bits at random: spreads keys that follow each other.
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+#: Odd, with bits at random: they spread keys that follow each other. What passes the first table by chance
+#: does not pass the second, which few are looked up in.
+_SPREADS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 #: Slots of the table for each key, and the table's most bits.
 _SLOTS = 32
 _LEAST_BITS, _MOST_BITS = 10, 22
@@ -96,15 +97,18 @@ class _Integers:
         self.size = len(self._sorted) + 1
         bits = min(max(int(self.size * _SLOTS).bit_length(), _LEAST_BITS), _MOST_BITS)
         self._shift = np.uint64(64 - bits)
-        self._slots = np.zeros(1 << bits, np.bool_)
-        self._slots[self._slot(self._sorted)] = True
+        self._tables = [(spread, np.zeros(1 << bits, np.bool_)) for spread in _SPREADS]
+        for spread, slots in self._tables:
+            slots[self._slot(spread, self._sorted)] = True
 
     def find(self, values: pa.Array) -> tuple[Numbers, Numbers]:
         numbers = _numbers(values)
+        (first, slots), (second, others) = self._tables
         parts = []
         for start in range(0, len(numbers), _CHUNK):
             chunk = numbers[start : start + _CHUNK]
-            parts.append(np.flatnonzero(self._slots[self._slot(chunk)]) + start)
+            some = np.flatnonzero(slots[self._slot(first, chunk)])
+            parts.append(some[others[self._slot(second, chunk[some])]] + start)
         maybe = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         if values.null_count:
             maybe = maybe[values.is_valid().to_numpy(zero_copy_only=False)[maybe]]
@@ -116,8 +120,8 @@ class _Integers:
             return rows, codes
         return _with_nulls(values, rows, codes)
 
-    def _slot(self, numbers: Numbers) -> npt.NDArray[np.uint64]:
-        return (numbers.view(np.uint64) * _SPREAD) >> self._shift
+    def _slot(self, spread: np.uint64, numbers: Numbers) -> npt.NDArray[np.uint64]:
+        return (numbers.view(np.uint64) * spread) >> self._shift
 
 
 class _Values:
