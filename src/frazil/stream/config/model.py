@@ -155,12 +155,16 @@ class DebeziumFormat:
     registry: Registry | None = None
     #: `flat`: behind Debezium's ExtractNewRecordState; `auto`: as the records are.
     envelope: Literal["auto", "debezium", "flat"] = "auto"
-    #: The columns of a row, where the records do not tell their types.
+    #: Types of columns, where the records do not tell them or others are wanted.
     columns: Schema | None = None
     #: What stands for a value that did not change and was left out.
     placeholder: str = "__debezium_unavailable_value"
     #: A column that orders changes, for sources that have no log.
     sequence_by: str | None = None
+    #: The connector's `decimal.handling.mode`; counts only where messages carry no schema.
+    decimals: Literal["precise", "string"] = "precise"
+    #: Of times that are numbers, by column, `*` for all others; counts only where messages carry no schema.
+    units: Mapping[str, Literal["ms", "us", "ns"]] = field(default_factory=dict)
 
 
 Format: TypeAlias = (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from frazil.core.schema import Field, Schema, parse_type, show_type
 from frazil.stream.cdc.changes import Changes
 from frazil.stream.cdc.decode.decoder import change_decoder
-from frazil.stream.cdc.decode.format import DebeziumFormat
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.source import RawBatch
 
 _DATA = Path(__file__).parent / "data"

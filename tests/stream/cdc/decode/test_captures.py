@@ -13,7 +13,7 @@ from tests.stream.cdc.decode.messages import captured, columns, decode, shape_of
 from frazil.core.changes import Op
 from frazil.core.schema import Schema
 from frazil.stream.cdc.changes import Changes
-from frazil.stream.cdc.decode.format import DebeziumFormat
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Fault
 
 _CUSTOMERS = {

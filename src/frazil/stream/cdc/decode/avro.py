@@ -15,7 +15,6 @@ from frazil.core.schema import Field, Schema, StructType
 from frazil.stream.cdc.decode.base import Batch, ChangesBase, moved
 from frazil.stream.cdc.decode.finish import IGNORED, codes_of, facts_of, unfit
 from frazil.stream.cdc.decode.flat import split_meta
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.keys import first_key
 from frazil.stream.cdc.decode.position import SOURCE_FIELDS, Source
@@ -23,7 +22,7 @@ from frazil.stream.cdc.decode.rows import Columns, Rows, joined
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
 from frazil.stream.cdc.decode.wire import Fields, Wire, physical
 from frazil.stream.cdc.decode.wire_schema import avro_wire
-from frazil.stream.config.model import AvroFormat, Registry
+from frazil.stream.config.model import AvroFormat, DebeziumFormat, Registry
 from frazil.stream.decode.avro import AvroDecoder
 from frazil.stream.decode.decoded import Fault, Undecodable
 from frazil.stream.registry import HEADER_BYTES, NO_HEADER, NO_VALUE, RegistryClient, header_ids, split_header

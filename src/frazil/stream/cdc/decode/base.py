@@ -12,12 +12,12 @@ from frazil.core.schema import Field, Schema
 from frazil.stream.cdc.changes import Changes, Shape
 from frazil.stream.cdc.decode.finish import Facts, Part, checked, finished, nothing
 from frazil.stream.cdc.decode.flat import flat_facts, header_texts
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.rows import Columns, Rows, joined, patched
 from frazil.stream.cdc.decode.shape import grown
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
 from frazil.stream.cdc.decode.wire import Fields
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.source import RawBatch
 

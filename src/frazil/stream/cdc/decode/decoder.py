@@ -5,8 +5,8 @@ from __future__ import annotations
 from frazil.core.schema import Schema
 from frazil.stream.cdc.changes import ChangeDecoder
 from frazil.stream.cdc.decode.avro import AvroChanges
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.json import JsonChanges
+from frazil.stream.config.model import DebeziumFormat
 
 
 def change_decoder(

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.core.schema import Schema, SchemaChange
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.loose import loose, told
 from frazil.stream.cdc.decode.rows import Columns, JsonRows
 from frazil.stream.cdc.decode.shape import changed
 from frazil.stream.cdc.decode.wire import Wire
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.text import base64_bytes
 
 #: So many are looked at first: most batches have no other columns in the rest.

@@ -17,7 +17,6 @@ from frazil.stream.cdc.decode.base import Batch, ChangesBase, moved
 from frazil.stream.cdc.decode.envelope import Envelopes, read_envelopes
 from frazil.stream.cdc.decode.finish import IGNORED, Codes, Facts, codes_of, facts_of, unfit
 from frazil.stream.cdc.decode.flat import meta_of_row, split_meta
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.groups import Group, schema_groups
 from frazil.stream.cdc.decode.infer import REFUSED, inferred, loose_reader
 from frazil.stream.cdc.decode.keys import JsonKeys
@@ -26,6 +25,7 @@ from frazil.stream.cdc.decode.rows import JsonRows, Rows, without
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
 from frazil.stream.cdc.decode.wire import Fields, Wire
 from frazil.stream.cdc.decode.wire_schema import connect_wire
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Fault, Undecodable
 
 _NO_ROW = b"{}"

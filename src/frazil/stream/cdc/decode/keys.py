@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.core.schema import Field
-from frazil.stream.cdc.decode.format import DebeziumFormat
 from frazil.stream.cdc.decode.groups import schema_groups
 from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.loose import loose
@@ -18,6 +17,7 @@ from frazil.stream.cdc.decode.rows import Columns, JsonRows, Rows, joined
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
 from frazil.stream.cdc.decode.wire import Wire
 from frazil.stream.cdc.decode.wire_schema import connect_wire
+from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.source import RawBatch
 
 

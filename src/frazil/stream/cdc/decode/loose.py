@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from frazil.core.schema import Field, ListType, MapType, StructType, Type, arrow_type
-from frazil.stream.cdc.decode.format import DebeziumFormat, Unit
 from frazil.stream.cdc.decode.wire import (
     DECIMAL,
     GEOMETRIES,
@@ -17,15 +16,16 @@ from frazil.stream.cdc.decode.wire import (
     VARIABLE_DECIMAL,
     Wire,
 )
+from frazil.stream.config.model import DebeziumFormat
 
 _TIME = "io.debezium.time."
-_TIMES: Mapping[Unit | None, str] = {
+_TIMES: Mapping[str | None, str] = {
     "ms": f"{_TIME}Time",
     "us": f"{_TIME}MicroTime",
     "ns": f"{_TIME}NanoTime",
     None: UNIT_UNKNOWN,
 }
-_TIMESTAMPS: Mapping[Unit | None, str] = {
+_TIMESTAMPS: Mapping[str | None, str] = {
     "ms": f"{_TIME}Timestamp",
     "us": f"{_TIME}MicroTimestamp",
     "ns": f"{_TIME}NanoTimestamp",
@@ -46,7 +46,7 @@ def loose(field: Field, value: Any, settings: DebeziumFormat) -> Wire:
 
 
 class _Loose:
-    def __init__(self, settings: DebeziumFormat, unit: Unit | None) -> None:
+    def __init__(self, settings: DebeziumFormat, unit: str | None) -> None:
         self._settings = settings
         self._unit = unit
 
