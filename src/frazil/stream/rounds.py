@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Protocol
 
+from msgspec import structs
+
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
@@ -51,7 +53,7 @@ class RoundPlan:
         left = position.next[partition] - offset
         return RoundPlan(
             tasks,
-            self.positions | {topic: Position(id=position.id, next=_put(position.next, partition, offset))},
+            self.positions | {topic: structs.replace(position, next=_put(position.next, partition, offset))},
             self.offsets - left,
             self.lags | {topic: _put(self.lags[topic], partition, self.lags[topic][partition] + left)},
         )

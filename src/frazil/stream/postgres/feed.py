@@ -1,0 +1,113 @@
+"""A PostgreSQL database as a source: the driver's side.
+
+Its log is followed by the Debezium engine inside this process. Where each topic goes on is in the stamp; the
+replication slot moves only behind what has landed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from frazil.core.errors import FrazilError, SourceChanged
+from frazil.core.schema import Schema
+from frazil.core.stamp import Position, Stamp
+from frazil.stream.config.model import Limits
+from frazil.stream.postgres.database import Database
+from frazil.stream.postgres.engine import MESSAGE_PREFIX
+from frazil.stream.postgres.reader import PostgresReader, blocks
+from frazil.stream.postgres.session import Session
+from frazil.stream.postgres.source import PostgresSource
+from frazil.stream.rounds import RoundPlan, cut
+from frazil.stream.source import Goal
+
+
+class PostgresFeed:
+    """A `Feed` over tables of a database. `close` it: threads and a connection are behind it."""
+
+    def __init__(self, source: PostgresSource) -> None:
+        self._source = source
+        self._database = Database(source)
+        self._session: Session | None = None
+        self._reader = PostgresReader(())
+
+    def first(self) -> tuple[str, dict[str, Position]]:
+        """Topics are known when their first records are there."""
+        self._database.check()
+        return self._database.identity(), {}
+
+    def schema(self) -> Schema | None:
+        return None
+
+    def goal(self) -> Goal:
+        """What was committed before now."""
+        wanted = self._database.log_end()
+        self._database.emit(MESSAGE_PREFIX)
+
+        def reached(stamp: Stamp, plan: RoundPlan) -> bool:
+            return self._session is not None and self._session.caught_up_to >= wanted
+
+        return reached
+
+    def plan(self, stamp: Stamp, limits: Limits, parallelism: int) -> RoundPlan:
+        try:
+            session = self._open(stamp)
+            session.settle(stamp.positions)
+            session.tend()
+        except FrazilError:
+            # The next plan begins anew, from the stamp.
+            self.close()
+            raise
+        parts, positions, lags = session.take(limits.records_per_round)
+        self._reader = PostgresReader(
+            tuple(block for part in parts for block in blocks(part.topic, session.chunks(part)))
+        )
+        total = sum(map(len, parts))
+        tasks = min(parallelism, -(-total // limits.records_per_task))
+        return RoundPlan(cut(parts, max(1, tasks)), dict(stamp.positions) | positions, total, lags)
+
+    def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
+        """What was read is what the plan said: it was in memory."""
+
+    def reader(self, stamp: Stamp) -> PostgresReader:
+        return self._reader
+
+    def landed(self, plan: RoundPlan) -> None:
+        """Only now may the slot move."""
+        if self._session is not None:
+            self._session.settle(plan.positions)
+
+    def ledger(self, plan: RoundPlan) -> Mapping[str, pa.Table]:
+        return {}
+
+    def close(self) -> None:
+        """Nothing is lost by it: what has not landed is sent again."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        self._database.close()
+
+    def _open(self, stamp: Stamp) -> Session:
+        if self._session is None:
+            found = self._database.identity()
+            if found != stamp.source:
+                raise SourceChanged(
+                    f"pipeline {stamp.pipeline}: it was reading {stamp.source}, and {self._source.where} is "
+                    f"{found}: another server, another database, or the same one restored or failed over. "
+                    "Nothing was written. Make sure that no change was lost (new snapshots of the tables are "
+                    "the safe way), then begin anew with `frazil reset`"
+                )
+            self._session = Session(self._source, self._database, stamp)
+            self._session.open()
+        return self._session
+
+
+def drop(source: PostgresSource) -> None:
+    """Take slot and publication out of the database: for a pipeline that is deleted or begun anew."""
+    database = Database(source)
+    try:
+        database.drop_slot()
+        database.drop_publication()
+    finally:
+        database.close()

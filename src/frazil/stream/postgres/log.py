@@ -1,0 +1,265 @@
+"""Changes between the database and the table: numbered, and kept until they have landed.
+
+A replication slot sends whole transactions again after a restart, from wherever it was left. Their records
+get the numbers that they had: the stamp knows one transaction of each topic, the number of its first record
+there, and how far the topic was read. So a number always means the same record, as an offset in Kafka does.
+
+Rows that a snapshot read are a partition of their own, because nothing brings them a second time in the same
+order; one round never takes both from a topic, which keeps their order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from frazil.core.stamp import Position
+from frazil.stream.source import Slice
+
+#: Partitions of a topic.
+STREAM, READS = 0, 1
+
+
+class Anchor(msgspec.Struct, frozen=True):
+    """The first record of a transaction in a topic."""
+
+    #: Where the transaction before it was committed.
+    commit: int
+    lsn: int
+    number: int
+
+
+class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`Position.state` of a topic."""
+
+    #: Its rows were all read, or need not be.
+    done: bool = False
+    #: Of the first and the last record that landed with this: a round may have been cut short.
+    anchors: tuple[Anchor, ...] = ()
+    #: How far the slot may have moved once this has landed.
+    slot: int = 0
+
+    @classmethod
+    def of(cls, position: Position | None) -> TopicState:
+        return msgspec.json.decode(position.state, type=cls) if position and position.state else cls()
+
+    def anchor(self, landed: int) -> Anchor | None:
+        """The last transaction of which something has landed."""
+        return max((anchor for anchor in self.anchors if anchor.number < landed), default=None, key=_number)
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def _number(anchor: Anchor) -> int:
+    return anchor.number
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """Debezium's own description of keys and values, as JSON."""
+
+    value: bytes
+    key: bytes = b""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive records of a topic."""
+
+    partition: int
+    first: int
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    schemas: Schemas
+    #: When they arrived, milliseconds since 1970.
+    time: int
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.values)
+
+    @property
+    def size(self) -> int:
+        return int(self.keys.nbytes + self.values.nbytes)
+
+    def cut(self, start: int, end: int) -> Chunk:
+        """Those with a number from `start` up to, not including, `end`."""
+        skip = max(start - self.first, 0)
+        length = max(min(end, self.end) - self.first - skip, 0)
+        return Chunk(
+            self.partition,
+            self.first + skip,
+            self.keys.slice(skip, length),
+            self.values.slice(skip, length),
+            self.schemas,
+            self.time,
+        )
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the engine brought of one topic, in order."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    schemas: Schemas
+    time: int
+    #: Of the stream: the commit before, and the record's own position in the log.
+    commits: Sequence[int] = ()
+    lsns: Sequence[int] = ()
+
+
+@dataclass
+class TopicLog:
+    """What is held of one topic."""
+
+    id: str
+    #: By partition: what has landed, and what comes next.
+    landed: list[int]
+    anchor: Anchor | None
+    done: bool
+    tail: list[int] = field(init=False)
+    chunks: deque[Chunk] = field(default_factory=deque)
+    #: First records of the transactions of what is held, in order.
+    starts: list[Anchor] = field(default_factory=list)
+    #: Rows are being read just now.
+    reading: bool = False
+    #: The slot has come to where this topic goes on.
+    found: bool = False
+
+    def __post_init__(self) -> None:
+        self.tail = list(self.landed)
+
+    @classmethod
+    def at(cls, position: Position | None, oid: str) -> TopicLog:
+        state = TopicState.of(position)
+        landed = [*(position.next if position is not None else ()), 0, 0][:2]
+        return cls(oid, landed, state.anchor(landed[STREAM]), state.done)
+
+    def read(self, records: Records) -> None:
+        """Rows of a snapshot."""
+        self._append(READS, records, 0)
+
+    def streamed(self, records: Records) -> None:
+        """Changes that the slot sent; those that have landed before are left out."""
+        skip = 0 if self.found else self._find(records)
+        number = self.tail[STREAM]
+        for row in range(skip, len(records.values)):
+            if not self.starts or self.starts[-1].commit != records.commits[row]:
+                self.starts.append(Anchor(records.commits[row], records.lsns[row], number))
+            number += 1
+        seen = max(0, min(self.landed[STREAM] - self.tail[STREAM], len(records.values) - skip))
+        self.tail[STREAM] += seen
+        self._append(STREAM, records, skip + seen)
+
+    def _find(self, records: Records) -> int:
+        """How many come before the transaction that the stamp knows, or the one behind it."""
+        anchor = self.anchor
+        for row, commit in enumerate(records.commits):
+            if anchor is None or commit >= anchor.commit:
+                self.found = True
+                again = anchor is not None and records.lsns[row] == anchor.lsn
+                self.tail[STREAM] = anchor.number if anchor and again else self.landed[STREAM]
+                return row
+        return len(records.values)
+
+    def _append(self, partition: int, records: Records, skip: int) -> None:
+        count = len(records.values) - skip
+        if count <= 0:
+            return
+        keys = pa.array(records.keys[skip:], pa.binary())
+        values = pa.array(records.values[skip:], pa.binary())
+        first = self.tail[partition]
+        self.chunks.append(Chunk(partition, first, keys, values, records.schemas, records.time))
+        self.tail[partition] += count
+
+    def ready(self) -> tuple[int, int]:
+        """The partition that is next, and how many of its records can be taken."""
+        if not self.chunks:
+            return STREAM, 0
+        partition = self.chunks[0].partition
+        count = 0
+        for chunk in self.chunks:
+            if chunk.partition != partition:
+                return partition, count
+            count += len(chunk.values)
+        # The last row waits until it is known to be the last: what lands with it can then say so.
+        return partition, count - (partition == READS and self.reading)
+
+    def position(self, part: Slice | None, slot: int) -> Position:
+        """Behind the slice."""
+        following = list(self.landed)
+        anchors: tuple[Anchor, ...] = () if self.anchor is None else (self.anchor,)
+        rows_left = sum(len(chunk.values) for chunk in self.chunks if chunk.partition == READS)
+        if part is not None:
+            following[part.partition] = part.end
+            if part.partition == STREAM:
+                first, last = self._start(part.start), self._start(part.end - 1)
+                anchors = (first,) if first is last else (first, last)
+            else:
+                rows_left -= len(part)
+        state = TopicState(self.done and not rows_left, anchors, slot)
+        return Position(id=self.id, next=tuple(following), state=state.encode())
+
+    def settle(self, position: Position) -> None:
+        """It has landed: what is before it is let go."""
+        self.landed = list(position.next)
+        self.anchor = TopicState.of(position).anchor(self.landed[STREAM])
+        while self.chunks and self.chunks[0].end <= self.landed[self.chunks[0].partition]:
+            self.chunks.popleft()
+        if self.chunks:
+            head = self.chunks[0]
+            self.chunks[0] = head.cut(self.landed[head.partition], head.end)
+        while len(self.starts) > 1 and self.starts[1].number < self.landed[STREAM]:
+            self.starts.pop(0)
+
+    @property
+    def size(self) -> int:
+        return sum(chunk.size for chunk in self.chunks)
+
+    def bound(self, lsn: int) -> int:
+        """How far the slot may move for this topic, up to the position (a commit that the slot has sent).
+
+        After a restart from there, the transaction that the stamp knows must be sent again, or else the first
+        record that is sent must be the next one to land.
+        """
+        landed, anchor = self.landed[STREAM], self.anchor
+        if not self.found or not self.starts:
+            return lsn
+        if self.tail[STREAM] < landed and anchor is not None:
+            return min(lsn, anchor.commit)
+        if self.tail[STREAM] > landed:
+            lsn = min(lsn, self._start(landed).commit)
+        if self.starts[0].number >= landed:
+            return lsn
+        last = self._start(landed - 1)
+        if lsn > last.commit or anchor is None or anchor.lsn == last.lsn:
+            return lsn
+        return min(lsn, anchor.commit)
+
+    def _start(self, number: int) -> Anchor:
+        """Of the transaction that the record is of."""
+        return [start for start in self.starts if start.number <= number][-1]
+
+
+def held(chunks: Iterable[Chunk], part: Slice) -> list[Chunk]:
+    """The records of a slice."""
+    found = [chunk for chunk in chunks if chunk.partition == part.partition]
+    return [
+        chunk.cut(part.start, part.end)
+        for chunk in found
+        if chunk.first < part.end and chunk.end > part.start
+    ]
+
+
+def slot_target(logs: Iterable[TopicLog], lsn: int) -> int:
+    """How far the slot may move, up to the position; what one topic holds back, others may hold back more."""
+    logs = list(logs)
+    while (bound := min((log.bound(lsn) for log in logs), default=lsn)) < lsn:
+        lsn = bound
+    return lsn

@@ -1,0 +1,310 @@
+"""One life of the connection: snapshots first, then the stream, into a bounded log in memory."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from frazil.core.errors import FrazilError, InvalidConfig, RoundFailed, SourceChanged, Unavailable
+from frazil.core.stamp import Position, Stamp
+from frazil.stream.postgres.database import Database, Slot, SourceTable, explain, slot_gone
+from frazil.stream.postgres.engine import MESSAGE_PREFIX, Engine, snapshot_properties, stream_properties
+from frazil.stream.postgres.log import READS, STREAM, Chunk, TopicLog, TopicState, held, slot_target
+from frazil.stream.postgres.records import Batch
+from frazil.stream.postgres.slots import SlotNote
+from frazil.stream.postgres.source import PostgresSource, Snapshot
+from frazil.stream.rounds import share
+from frazil.stream.source import Slice
+
+_logger = logging.getLogger(__name__)
+#: So much of the database's log may wait behind a slot with nothing to say, before it is moved on.
+_IDLE_BYTES = 16 << 20
+
+
+class _Notice(msgspec.Struct):
+    type: str
+
+
+class Session:
+    """Follows the tables from where the stamp is. For one driver thread; engines have their own."""
+
+    def __init__(self, source: PostgresSource, database: Database, stamp: Stamp) -> None:
+        self._source = source
+        self._database = database
+        self._pipeline = stamp.pipeline
+        self._positions = stamp.positions
+        self._changed = threading.Condition()
+        self._logs: dict[str, TopicLog] = {}
+        self._tables: dict[str, SourceTable] = {}
+        self._refused: set[str] = set()
+        self._stream: Engine | None = None
+        self._snapshot: Engine | None = None
+        #: Topics whose rows are being read; the stream waits meanwhile.
+        self._reading: tuple[str, ...] = ()
+        self._closed = False
+        states = [TopicState.of(position) for position in stamp.positions.values()]
+        self._begun = any(position.state for position in stamp.positions.values())
+        self._note = SlotNote(database, source, max((state.slot for state in states), default=0))
+        self._polled = 0.0
+        #: The last commit that the slot has sent, and what it was told.
+        self.boundary = 0
+        self._confirmed = 0
+
+    def open(self) -> None:
+        self._database.check()
+        slot = self._database.slot()
+        self._check_slot(slot)
+        tables = self._publish()
+        if slot is None or (not self._begun and self._source.snapshot is Snapshot.INITIAL):
+            # Nothing was taken yet and all rows will be read: an old slot would only bring old changes.
+            self._database.drop_slot()
+            self._database.create_slot()
+            slot = self._database.slot()
+        assert slot is not None, "it was just made"
+        self.boundary = self._confirmed = slot.confirmed
+        self._follow(tables)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for engine in (self._snapshot, self._stream):
+            if engine is not None:
+                engine.close()
+
+    def tend(self) -> None:
+        """Between rounds: go on from the snapshot to the stream, look for new tables, see what failed."""
+        for engine in (self._snapshot, self._stream):
+            if engine is not None and (engine.ended or engine.failure is not None):
+                raise self._failed(engine)
+        if self._snapshot is not None and not self._reading:
+            self._snapshot.close()
+            self._snapshot = None
+        if self._snapshot is None and self._stream is None:
+            self._start_stream()
+        if self._stream is not None and time.monotonic() >= self._polled + self._source.poll_seconds:
+            self._polled = time.monotonic()
+            self._follow(self._publish())
+            self._move_idle_slot()
+
+    def take(self, records: int) -> tuple[list[Slice], dict[str, Position], dict[str, tuple[int, ...]]]:
+        """What a round reads, where it ends, and what is left."""
+        with self._changed:
+            logs = dict(self._logs)
+            backlog = {}
+            for topic, log in logs.items():
+                partition, count = log.ready()
+                backlog[topic, partition] = count
+            shares = share(backlog, max(1, self._budget(records, sum(backlog.values()))))
+            parts: dict[str, Slice] = {}
+            for (topic, partition), count in shares.items():
+                if count:
+                    start = logs[topic].landed[partition]
+                    parts[topic] = Slice(topic, partition, start, start + count)
+            positions = {topic: logs[topic].position(part, self.boundary) for topic, part in parts.items()}
+            lags = {topic: self._left(log, parts.get(topic)) for topic, log in logs.items()}
+        return sorted(parts.values()), positions, lags
+
+    def chunks(self, part: Slice) -> list[Chunk]:
+        with self._changed:
+            return held(list(self._logs[part.topic].chunks), part)
+
+    def settle(self, positions: Mapping[str, Position]) -> None:
+        """These have landed; raises RoundFailed if they are not where this session goes on."""
+        with self._changed:
+            for topic, log in self._logs.items():
+                position = positions.get(topic)
+                if position is None or list(position.next) == log.landed:
+                    continue
+                if any(after < before for after, before in zip(position.next, log.landed, strict=True)):
+                    raise RoundFailed(
+                        f"the stamp of {topic} went back to {position.next}: the source begins anew"
+                    )
+                log.settle(position)
+                self._note.stamped = max(self._note.stamped, TopicState.of(position).slot)
+            self._changed.notify_all()
+        self._confirm()
+
+    @property
+    def caught_up_to(self) -> int:
+        """Everything that was committed before this has landed; 0 while rows are being read."""
+        with self._changed:
+            busy = self._stream is None or self._reading or any(log.chunks for log in self._logs.values())
+            return 0 if busy else self.boundary
+
+    def snapshot(self, tables: list[SourceTable]) -> None:
+        """Read all their rows; the stream waits. What it then sends of them is at least as new as the rows
+        were when reading began, so that in the end the newest values win."""
+        names = tuple((table.schema, table.name) for table in tables)
+        with self._changed:
+            self._reading = tuple(self._source.topic(*name) for name in names)
+            for topic in self._reading:
+                self._logs[topic].reading, self._logs[topic].done = True, False
+        self._snapshot = Engine(self._source, snapshot_properties(self._source, names), self._read, None)
+        self._snapshot.start()
+
+    def _start_stream(self) -> None:
+        self._polled = time.monotonic()
+        self._stream = Engine(self._source, stream_properties(self._source), self._streamed, self._confirmed)
+        self._stream.start()
+
+    def _check_slot(self, slot: Slot | None) -> None:
+        source = self._source
+        if slot is None:
+            if self._begun:
+                raise slot_gone(source, self._pipeline, f"the slot {source.slot} is gone")
+            return
+        if (slot.plugin, slot.database) != ("pgoutput", source.database):
+            raise InvalidConfig(
+                f"the slot {source.slot} of {source.where} is of {slot.plugin or 'physical replication'} for "
+                f"the database {slot.database or '(any)'}: name another one for pipeline {self._pipeline}"
+            )
+        if slot.active:
+            raise Unavailable(
+                f"another process is reading the slot {source.slot} of {source.where}. If it is the same "
+                "pipeline somewhere else, one of the two must end; one that was killed lets go of it soon"
+            )
+        if self._begun and slot.lost:
+            found = f"the database has dropped what the slot {source.slot} needed (max_slot_wal_keep_size)"
+            raise slot_gone(source, self._pipeline, found)
+        if self._begun and not self._note.allows(slot.confirmed):
+            found = (
+                f"the slot {source.slot} was moved on by somebody else, or made anew: it is at "
+                f"{slot.confirmed}, and what has landed reaches up to {self._note.stamped}"
+            )
+            raise slot_gone(source, self._pipeline, found)
+
+    def _publish(self) -> list[SourceTable]:
+        """The tables to follow, all of them in the publication."""
+        tables = [table for table in self._database.tables() if self._usable(table)]
+        self._database.publish([table for table in tables if not table.published])
+        return tables
+
+    def _usable(self, table: SourceTable) -> bool:
+        if table.identified and table.readable:
+            return True
+        reason = (
+            f"the user {self._source.user} may not read it: GRANT SELECT ON {table.quoted} TO it, and USAGE "
+            "on its schema"
+            if table.identified
+            else "it has no primary key, and updates of it would be refused once it is published: add one, "
+            f"or ALTER TABLE {table.quoted} REPLICA IDENTITY FULL"
+        )
+        if self._source.named(table.schema, table.name):
+            raise InvalidConfig(f"the table {table.full_name} cannot be followed: {reason}; or leave it out")
+        if table.full_name not in self._refused:
+            self._refused.add(table.full_name)
+            _logger.warning("the table %s is left out: %s", table.full_name, reason)
+        return False
+
+    def _follow(self, tables: list[SourceTable]) -> None:
+        """Begin to follow those that are new."""
+        fresh = []
+        for table in tables:
+            topic = self._source.topic(table.schema, table.name)
+            known = self._logs.get(topic)
+            position = self._positions.get(topic)
+            self._check_same(table, topic, known.id if known else position.id if position else table.oid)
+            if known is None:
+                log = TopicLog.at(position, table.oid)
+                log.done = log.done or self._source.snapshot is Snapshot.NEVER
+                with self._changed:
+                    self._logs[topic] = log
+                if not log.done:
+                    fresh.append(table)
+        if fresh and self._snapshot is None:
+            self.snapshot(fresh)
+
+    def _check_same(self, table: SourceTable, topic: str, oid: str) -> None:
+        if oid != table.oid:
+            raise SourceChanged(
+                f"pipeline {self._pipeline}: the table {table.full_name} was dropped and made again (its oid "
+                f"was {oid} and is {table.oid}); what was read of the old one is still in the lake. Nothing "
+                f"was written; drop or empty that table, then reset the topic {topic}"
+            )
+
+    def _budget(self, records: int, ready: int) -> int:
+        """Half of the memory at most, so that the other half can be filled meanwhile."""
+        size = sum(log.size for log in self._logs.values())
+        half = self._source.buffer_bytes // 2
+        return min(records, ready if size <= half else ready * half // size)
+
+    def _left(self, log: TopicLog, part: Slice | None) -> tuple[int, ...]:
+        left = [log.tail[STREAM] - log.landed[STREAM], log.tail[READS] - log.landed[READS]]
+        if part is not None:
+            left[part.partition] -= len(part)
+        return tuple(max(count, 0) for count in left)
+
+    def _read(self, batch: Batch) -> None:
+        """In the engine's thread."""
+        with self._changed:
+            self._wait(lambda: self._full)
+            for topic, records in batch.topics:
+                if topic in self._reading:
+                    self._logs[topic].read(records)
+            for notice in batch.notices:
+                self._noticed(msgspec.json.decode(notice, type=_Notice).type)
+
+    def _noticed(self, what: str) -> None:
+        if what == "COMPLETED":
+            for topic in self._reading:
+                self._logs[topic].reading, self._logs[topic].done = False, True
+            self._reading = ()
+            self._changed.notify_all()
+        elif what in ("ABORTED", "SKIPPED"):
+            raise RoundFailed(f"the snapshot of {', '.join(self._reading)} ended early: {what.lower()}")
+
+    def _streamed(self, batch: Batch) -> None:
+        """In the engine's thread."""
+        with self._changed:
+            self._wait(lambda: bool(self._reading) or self._full)
+            for topic, records in batch.topics:
+                # A table that was made a moment ago: its log is there once it has been looked for.
+                if topic in self._logs:
+                    self._logs[topic].streamed(records)
+            self.boundary = max(self.boundary, batch.boundary)
+        self._confirm()
+
+    def _wait(self, busy: Callable[[], bool]) -> None:
+        while busy() and not self._closed:
+            self._changed.wait()
+        if self._closed:
+            raise RoundFailed("the source was closed")
+
+    @property
+    def _full(self) -> bool:
+        return sum(log.size for log in self._logs.values()) >= self._source.buffer_bytes
+
+    def _confirm(self) -> None:
+        with self._changed:
+            lsn = slot_target(self._logs.values(), min(self.boundary, self._note.reach))
+            stream = self._stream
+            if stream is None or lsn <= self._confirmed:
+                return
+            self._confirmed = lsn
+        stream.confirm(lsn)
+
+    def _move_idle_slot(self) -> None:
+        """Other tables and databases fill the same log, which is kept for a slot that stands still."""
+        if self._database.log_end() - self._confirmed < _IDLE_BYTES:
+            return
+        with self._changed:
+            boundary = self.boundary
+            idle = slot_target(self._logs.values(), boundary) == boundary
+        if idle and boundary > self._note.reach:
+            self._note.move(boundary)
+            self._confirm()
+        elif idle:
+            self._database.emit(MESSAGE_PREFIX)
+
+    def _failed(self, engine: Engine) -> FrazilError:
+        failure = engine.failure
+        if isinstance(failure, FrazilError):
+            return failure
+        if failure is None:
+            return Unavailable(f"the engine that follows {self._source.where} has ended")
+        return explain(self._source, failure)

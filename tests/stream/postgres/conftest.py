@@ -1,0 +1,53 @@
+"""A PostgreSQL whose changes can be decoded, and processes that follow it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.stream.postgres.remote import Remote, Shop
+
+from frazil.devstack.postgres import Postgres
+
+
+@pytest.fixture(scope="session")
+def logical() -> Iterator[Postgres]:
+    with Postgres(fsync=False, logical=True) as server:
+        yield server
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def shop(logical: Postgres) -> Shop:
+    return Shop(logical, f"shop{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Remote]:
+    """One process for all tests that kill none."""
+    remote = Remote()
+    yield remote
+    remote.end()
+
+
+@pytest.fixture
+def remote(shared: Remote) -> Iterator[Remote]:
+    yield shared
+    shared.ask("close")
+
+
+@pytest.fixture
+def remotes() -> Iterator[Callable[[], Remote]]:
+    started: list[Remote] = []
+
+    def start() -> Remote:
+        started.append(Remote())
+        return started[-1]
+
+    yield start
+    for remote in started:
+        if remote.process.poll() is None:
+            remote.kill()
