@@ -182,8 +182,9 @@ _NOTES = """\
 - *frazil* is a pipeline of the format debezium that is at work all the time and finds a backlog, which its
   limit of records a round cuts into batches. *Spark MERGE* is a batch read of Spark's Kafka source by
   offsets, `from_json`, the last change of each key by `row_number`, and `MERGE INTO` with merge-on-read.
-  *Flink upsert* is Flink SQL with the format debezium-json and Iceberg's v2 sink in upsert mode, a checkpoint
-  every second, and gets the next batch when the last one is committed: its changes/s are bound by that.
+  *Flink upsert* is Flink SQL with the format debezium-json and Iceberg's v2 sink in upsert mode; it gets the
+  next batch when the last one is committed, and a checkpoint one second after each: changes/s of that
+  cannot be compared.
 - *CPU-s/batch* is of every process of the side (driver, JVM, Python workers; JobManager, TaskManager, SQL
   gateway), not of the broker; the catalog's are beside it. *first* and *last* are of the first and the last
   ten batches.
