@@ -11,11 +11,12 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from tests.stream.cdc.decode.connect import avro_schema, avro_value, envelope_schema, json_value
 
 from frazil.core.schema import Field, Schema, parse_type, show_type
 from frazil.stream.cdc.changes import Changes
 from frazil.stream.cdc.decode.decoder import change_decoder
-from frazil.stream.config.model import DebeziumFormat
+from frazil.stream.config.model import DebeziumFormat, Registry
 from frazil.stream.source import RawBatch
 
 _DATA = Path(__file__).parent / "data"
@@ -116,3 +117,27 @@ def _bare_schema(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _bare_schema(one) for key, one in schema.items() if key != "logicalType"}
     return schema
+
+
+def with_schema(schema: Any, payload: Any) -> str:
+    return f'{{"schema":{bare(schema)},"payload":{bare(payload)}}}'
+
+
+def all_encodings(
+    registry: Any, subject: str, row: dict[str, Any], rows: Sequence[Any], ops: Sequence[str] | None = None
+) -> dict[str, tuple[RawBatch, DebeziumFormat]]:
+    """The same rows, in an envelope: JSON with schemas, and Avro. A row of None is a delete of nothing."""
+    schema = envelope_schema(row)
+    envelopes = [envelope(one, op) for one, op in zip(rows, ops or "c" * len(rows), strict=True)]
+    writer = Registered(registry, subject)
+    avro = avro_schema(schema)
+    return {
+        "json": (
+            batch([with_schema(schema, json_value(schema, one)) for one in envelopes]),
+            DebeziumFormat(),
+        ),
+        "avro": (
+            batch([writer.framed(avro, avro_value(schema, one)) for one in envelopes]),
+            DebeziumFormat("avro", Registry(registry.url)),
+        ),
+    }

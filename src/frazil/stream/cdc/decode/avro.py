@@ -20,7 +20,7 @@ from frazil.stream.cdc.decode.keys import first_key
 from frazil.stream.cdc.decode.position import SOURCE_FIELDS, Source
 from frazil.stream.cdc.decode.rows import Columns, Rows, joined
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
-from frazil.stream.cdc.decode.wire import Fields, Wire, physical
+from frazil.stream.cdc.decode.wire import Fields, Wire, formless, physical
 from frazil.stream.cdc.decode.wire_schema import avro_wire
 from frazil.stream.config.model import AvroFormat, DebeziumFormat, Registry
 from frazil.stream.decode.avro import AvroDecoder
@@ -124,7 +124,7 @@ class AvroChanges(ChangesBase):
         rows = self.columns.rows(arrays, dict(columns), good)
         kept = pa.array(np.isin(good, rows.places))
         more = {name: arrays[name].filter(kept) for name in extra}
-        self.add(batch, rows, None, places, more)
+        self.add(batch, rows, None, places, more, columns)
 
     def _enveloped(self, batch: Batch, writer: _Writer, places: Longs, values: pa.BinaryArray) -> None:
         wire = writer.wire
@@ -151,7 +151,7 @@ class AvroChanges(ChangesBase):
             arrays = {name: one.take(chosen) for name, one in arrays.items()}
         if len(kept):
             rows = self.columns.rows(arrays, dict(image.inner), np.arange(len(kept)))
-            self.add(batch, rows, facts.take(kept), places[good][kept], {})
+            self.add(batch, rows, facts.take(kept), places[good][kept], {}, image.inner)
 
     def _envelope(self, wire: Wire, columns: Fields) -> Schema:
         source = wire.field("source") or Wire("struct")
@@ -223,7 +223,8 @@ def _no_header() -> str:
 
 
 def _fields(columns: Fields) -> tuple[Field, ...]:
-    return tuple(Field(name, physical(wire)) for name, wire in columns if wire.kind != "none")
+    odd = set(formless(columns))
+    return tuple(Field(name, physical(wire)) for name, wire in columns if name not in odd)
 
 
 def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:

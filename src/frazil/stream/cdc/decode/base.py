@@ -16,7 +16,7 @@ from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.rows import Columns, Rows, joined, patched
 from frazil.stream.cdc.decode.shape import grown
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
-from frazil.stream.cdc.decode.wire import Fields
+from frazil.stream.cdc.decode.wire import Fields, formless
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.source import RawBatch
@@ -35,9 +35,11 @@ class Keys(Protocol):
 class Batch:
     """One batch on its way."""
 
-    def __init__(self, raw: RawBatch, key: tuple[str, ...]) -> None:
+    def __init__(self, raw: RawBatch, key: tuple[str, ...], sent: tuple[str, ...]) -> None:
         self.raw = raw
+        #: What tells rows apart, and what the messages' keys have.
         self.key = key
+        self.sent = sent
         self.parts: list[Part] = []
         self.bad: list[Undecodable] = []
         #: What the table would need; None: it has all.
@@ -69,7 +71,8 @@ class ChangesBase:
         self._keys = keys
 
     def decode(self, raw: RawBatch) -> Changes:
-        batch = Batch(raw, self._key or self._keys.names(raw))
+        sent = self._keys.names(raw)
+        batch = Batch(raw, self._key or sent, sent)
         batch.flat = self.settings.envelope == "flat"
         self.read(batch)
         if batch.shape is not None or not self.known:
@@ -104,16 +107,24 @@ class ChangesBase:
         return batch.shape is not None
 
     def add(
-        self, batch: Batch, rows: Rows, facts: Facts | None, places: Longs, extra: dict[str, pa.Array]
+        self,
+        batch: Batch,
+        rows: Rows,
+        facts: Facts | None,
+        places: Longs,
+        extra: dict[str, pa.Array],
+        columns: Fields = (),
     ) -> None:
-        """Rows, their places being among `places`. `facts` are of all those; None: the rows' own fields."""
+        """Rows, their places being among `places`. `facts` are of all those; None: the rows' own fields.
+        `columns`: what their schema tells."""
         if facts is None:
             own = flat_facts(extra, header_texts(batch.raw.headers, places[rows.places]), len(rows.places))
         else:
             rows = self._lenient(batch, rows, facts, places)
             own = facts.take(rows.places)
         batch.bad += [moved(one, places) for one in rows.bad]
-        self._add(batch, Rows(places[rows.places], rows.columns, rows.holes), own)
+        found = Rows(places[rows.places], rows.columns, rows.holes)
+        self._add(batch, found, own, next(formless(columns), None))
 
     def _lenient(self, batch: Batch, rows: Rows, facts: Facts, places: Longs) -> Rows:
         """A delete whose row cannot be read is one all the same, if its message has a key."""
@@ -132,16 +143,16 @@ class ChangesBase:
         more = Rows(np.array(saved, np.int64), nulls, {})
         return joined([Rows(rows.places, rows.columns, rows.holes, left), more])
 
-    def _add(self, batch: Batch, rows: Rows, facts: Facts) -> None:
+    def _add(self, batch: Batch, rows: Rows, facts: Facts, odd: str | None = None) -> None:
         """With the keys of deletes, which may come without a row."""
         deletes = np.flatnonzero(facts.op == Op.DELETE)
-        fields = tuple(field for field in self.schema if field.name in batch.key)
+        fields = tuple(one for one in self.schema if one.name in batch.key and one.name in batch.sent)
         keys = batch.raw.keys
         if len(deletes) and fields and keys is not None:
             found = self._keys.read(keys.take(pa.array(rows.places[deletes])), deletes, fields)
             if found is not None:
                 rows = patched(rows, found, [self.schema.fields.index(field) for field in fields])
-        batch.parts.append(checked(rows, facts, self.schema, batch.key))
+        batch.parts.append(checked(rows, facts, self.schema, batch.key, odd))
 
     def _tombstones(self, batch: Batch) -> None:
         """Flat messages without a value delete by their key, where rows do not say so themselves."""

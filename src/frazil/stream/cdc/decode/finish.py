@@ -93,10 +93,13 @@ def facts_of(op: Codes, source: Source, ids: pa.StringArray | None) -> Facts:
     return Facts(op, positions(source, reads), longs_of(ts), named)
 
 
-def checked(rows: Rows, facts: Facts, schema: Schema, key: tuple[str, ...]) -> Part:
-    """Less the rows that lack their key or what the table requires. `facts` are of the rows."""
-    found: dict[int, Undecodable] = {}
+def checked(rows: Rows, facts: Facts, schema: Schema, key: tuple[str, ...], odd: str | None = None) -> Part:
+    """Less the rows that lack their key or what the table requires.
+
+    `facts` are of the rows; `odd` is a column that rows have and that cannot be read.
+    """
     op = facts.op
+    found = _whole(op, schema, key, odd)
     for index, field in enumerate(schema.fields):
         if field.name not in key and not field.required:
             continue
@@ -115,6 +118,26 @@ def checked(rows: Rows, facts: Facts, schema: Schema, key: tuple[str, ...]) -> P
     kept = np.ones(len(op), bool)
     kept[list(found)] = False
     return Part(without(rows, found), facts.take(np.flatnonzero(kept)))
+
+
+def _whole(op: Codes, schema: Schema, key: tuple[str, ...], odd: str | None) -> dict[int, Undecodable]:
+    """What is wrong with all rows alike."""
+    found: dict[int, Undecodable] = {}
+    names = {field.name for field in schema}
+    for name in key:
+        if name not in names:
+            for place in np.flatnonzero(op != Op.TRUNCATE):
+                found.setdefault(int(place), _missing(int(place), name, key=True))
+    if odd is not None:
+        for place in np.flatnonzero((op != Op.TRUNCATE) & (op != Op.DELETE)):
+            found.setdefault(int(place), Undecodable(int(place), _FORMLESS, odd, Fault.TYPE))
+    return found
+
+
+_FORMLESS = (
+    "is of a type that has no form here (a map whose keys are no texts, a union, or a type inside itself); "
+    "leave the column out by the connector's `column.exclude.list`"
+)
 
 
 def _missing(place: int, name: str, *, key: bool) -> Undecodable:

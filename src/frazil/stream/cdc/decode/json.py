@@ -23,7 +23,7 @@ from frazil.stream.cdc.decode.keys import JsonKeys
 from frazil.stream.cdc.decode.loose import adapted
 from frazil.stream.cdc.decode.rows import JsonRows, Rows, without
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
-from frazil.stream.cdc.decode.wire import Fields, Wire
+from frazil.stream.cdc.decode.wire import Fields, Wire, formless
 from frazil.stream.cdc.decode.wire_schema import connect_wire
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Fault, Undecodable
@@ -77,7 +77,8 @@ class JsonChanges(ChangesBase):
         flat = self.is_flat({name for name, _ in wire.inner})
         image = wire if flat else wire.field("after") or wire.field("before") or Wire("struct")
         columns, extra = split_meta(image.inner) if flat else (image.inner, {})
-        own = dict(columns)
+        odd = set(formless(columns))
+        own = {name: one for name, one in columns if name not in odd}
 
         def wires(row: Mapping[str, Any]) -> Mapping[str, Wire]:
             return {name: adapted(one, row.get(name)) for name, one in own.items()}
@@ -117,7 +118,7 @@ class JsonChanges(ChangesBase):
                 batch.shape = shape
                 return
             rows, extra = self._without_refused(kind, images, refused)
-        self.add(batch, rows, facts, places, extra)
+        self.add(batch, rows, facts, places, extra, kind.columns or ())
 
     def _without_refused(
         self, kind: _Kind, images: pa.BinaryArray, refused: frozenset[str]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from frazil.core.schema import Field, ListType, MapType, Schema, SchemaChange, StructType, Type
-from frazil.stream.cdc.decode.wire import Fields, natural
+from frazil.stream.cdc.decode.wire import Fields, formless, natural
 
 _DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)")
 _WIDER = {("int", "long"), ("float", "double")}
@@ -18,8 +18,9 @@ def grown(schema: Schema | None, declared: Schema | None, columns: Fields) -> Sc
     wanted = {field.name: field.type for field in declared or ()}
     have = {field.name: field for field in schema or ()}
     fields = dict(have)
+    odd = set(formless(columns))
     for name, wire in columns:
-        if wire.kind == "none" and name not in wanted:
+        if name in odd:
             continue
         kind = wanted.get(name) or natural(wire)
         known = have.get(name)

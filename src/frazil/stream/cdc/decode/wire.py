@@ -5,6 +5,7 @@ The table of docs/cdc-types.md in code.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -73,6 +74,13 @@ class Wire:
 
 
 Fields: TypeAlias = tuple[tuple[str, Wire], ...]
+
+
+def formless(columns: Fields) -> Iterator[str]:
+    """The names of columns whose values have no form here."""
+    for name, wire in columns:
+        if wire.kind == "none" or any(True for _ in formless(wire.inner)):
+            yield name
 
 
 def natural(wire: Wire) -> Type:

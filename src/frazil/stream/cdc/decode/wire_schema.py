@@ -23,6 +23,8 @@ _CONNECT_KINDS = {
     "bytes": "bytes",
 }
 _AVRO_KINDS = {"fixed": "bytes", "enum": "string", "error": "record"}
+#: What the Avro converter writes where the source says no precision.
+_UNSAID = 64
 _SOURCE_TYPE = "__debezium.source.column.type"
 
 
@@ -99,7 +101,8 @@ class _Avro:
         parameters = dict(document.get("connect.parameters") or {})
         if document.get("logicalType") == "decimal" and name in ("", DECIMAL):
             name = DECIMAL
-            parameters.setdefault("connect.decimal.precision", document.get("precision", 0))
+            precision = document.get("precision", 0)
+            parameters.setdefault("connect.decimal.precision", 0 if precision == _UNSAID else precision)
             parameters["scale"] = document.get("scale", 0)
         elif not name:
             name = _LOGICAL.get(document.get("logicalType") or "", "")
