@@ -95,7 +95,7 @@ def test_random_rounds(shape: Shape, lake: Lake, client: Client, duck: Any) -> N
         partitioning=shape.partitioning,
         version=shape.version,
     )
-    for _ in range(3):
+    for _ in range(2):
         rounds(world, shape, rng, 4)
         world.check(duck)
 
@@ -115,7 +115,7 @@ def test_spark_changes_rows_in_between(version: int, granularity: str, lake: Lak
     world = KeyedWorld(lake, client, schema=shape.schema, version=version)
     modes = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("delete", "update", "merge"))
     world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({modes}, 'write.delete.granularity' = '{granularity}')")
-    for turn in range(3):
+    for turn in range(2):
         rounds(world, shape, rng, 2)
         world.sql(f"DELETE FROM {{t}} WHERE id % 7 = {turn}")
         for key in [key for key in world.model if key[0] % 7 == turn]:

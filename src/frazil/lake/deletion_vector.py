@@ -68,14 +68,6 @@ def decoded(blob: bytes, what: str) -> BitMap64:
     return BitMap64.deserialize(body[len(_MAGIC) :])
 
 
-def read_vector(storage: FileStorage, path: str, offset: int, length: int) -> BitMap64:
-    """The vector at that place of a Puffin file."""
-    with storage.open_input(path) as file, storage.reading(path):
-        file.seek(offset)
-        blob = file.read(length)
-    return decoded(blob, path)
-
-
 def write_vectors(
     storage: FileStorage, path: str, vectors: Sequence[tuple[str, BitMap64]]
 ) -> tuple[int, list[Vector]]:

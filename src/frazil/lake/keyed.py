@@ -134,8 +134,8 @@ class KeyedRound:
         self._slots = slots
         self._options = options or FileOptions()
         self._tries = 0
-        #: Prefixes of lookups, the newest last, with the table that they were made in.
-        self._stale: list[str] = []
+        #: Files of each lookup, of the newest last.
+        self._written: list[list[str]] = []
         self._table: LakeTable | None = None
         #: Of the newest lookup: rows that go, and which patches have no current row.
         self.matched = 0
@@ -166,11 +166,10 @@ class KeyedRound:
 
     def landed(self) -> None:
         """Remove what lookups wrote that is not in the commit. What stays is found by a later claim."""
-        stale, self._stale = self._stale[:-1], []
+        stale, self._written = [path for paths in self._written[:-1] for path in paths], []
         if stale and self._table is not None:
             with contextlib.suppress(FrazilError):
-                storage = self._table.storage()
-                storage.delete([path for prefix in stale for path in storage.list(prefix)])
+                self._table.storage().delete(stale)
 
     def _lookup(self, table: LakeTable, version: int) -> Lookup:
         wanted = self._wanted
@@ -188,8 +187,7 @@ class KeyedRound:
     def _next(self) -> str:
         """Names of another lookup's files must not be taken again."""
         self._tries += 1
-        self._stale.append(f"{self._prefix}-k{self._tries:03d}-")
-        return self._stale[-1].rstrip("-")
+        return f"{self._prefix}-k{self._tries:03d}"
 
     def _plan(self, table: LakeTable, lookup: Lookup) -> list[LookupTask]:
         live = self._keyed.live(table)
@@ -197,8 +195,9 @@ class KeyedRound:
 
     def _found(self, lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
         if not tasks:
+            self._written.append([])
             return []
-        found = list(self._run(lookup, tasks))
+        found = self._ran(lookup, tasks)
         patched = [each for one in found for each in one.patched]
         several = {number for number, count in Counter(each.number for each in patched).items() if count > 1}
         if not several:
@@ -209,7 +208,15 @@ class KeyedRound:
             for each in sorted(patched, key=lambda each: (each.sequence, each.path, each.position))
             if each.number in several
         }
-        return list(self._run(replace(lookup, prefix=self._next(), chosen=chosen), tasks))
+        return self._ran(replace(lookup, prefix=self._next(), chosen=chosen), tasks)
+
+    def _ran(self, lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
+        found = list(self._run(lookup, tasks))
+        rows = {file.path for each in found for file in each.rows}
+        # Vectors of many data files lie in one file.
+        deletes = {file.path for each in found for file in each.deletes}
+        self._written.append([*rows, *deletes])
+        return found
 
     def _rest(self, lookup: Lookup, found: Sequence[Found]) -> list[DataFile]:
         """Patches without a current row: what they lack is null."""
@@ -224,7 +231,9 @@ class KeyedRound:
         writer = TableWriter(lookup.target, self._table.storage(), f"{lookup.prefix}-rest")
         for batch in patches.emptied(self.unfound).to_batches():
             writer.write(batch)
-        return writer.close()
+        files = writer.close()
+        self._written[-1] += [file.path for file in files]
+        return files
 
 
 def plan_lookup(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.core.errors import Unsupported
 from frazil.core.partitioning import PartitionSpec
 from frazil.lake.manifests import DATA, EQUALITY, ContentFile
 
@@ -46,11 +47,20 @@ class LiveFiles:
             elif file.content == EQUALITY:
                 self._equality[_place(file)].append(file)
             elif file.is_vector:
-                self._vectors[str(file.references)] = file
+                self._add_vector(file)
             elif file.references is not None:
                 self._own[file.references].append(file)
             else:
                 self._shared[_place(file)].append(file)
+
+    def _add_vector(self, file: ContentFile) -> None:
+        other = self._vectors.setdefault(str(file.references), file)
+        if other is not file:
+            raise Unsupported(
+                f"the table is damaged: {file.references} has two deletion vectors, in {other.path} and in "
+                f"{file.path}, so nobody can say which of its rows are there. Roll the table back to the "
+                "snapshot before that, or delete the rows of that file and load them again"
+            )
 
     def target(self, file: ContentFile) -> Target:
         """A data file with what reaches it: positions also in files of the same commit, values in older."""

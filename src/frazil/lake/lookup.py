@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,23 +14,24 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from frazil.core.errors import Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.data_rows import Columns, DataRows, RowGroup, open_rows
-from frazil.lake.deletion_vector import bitmap_of, positions_of, read_vector, write_vectors
+from frazil.lake.deleted_rows import DeletedRows
+from frazil.lake.deletion_vector import bitmap_of, positions_of, write_vectors
 from frazil.lake.delta import DeleteFile
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.key_match import KeyMatcher, Numbers
 from frazil.lake.live import Target
 from frazil.lake.manifests import ContentFile
 from frazil.lake.patches import Patches
-from frazil.lake.position_deletes import read_positions, write_positions
+from frazil.lake.position_deletes import write_positions
 from frazil.lake.pruning import KeyRanges
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import FileStorage, is_local
 from frazil.lake.writer import TableWriter
 
 #: The first format version with deletion vectors.
 VECTORS = 3
+_THREADS = 6
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,11 @@ class _Search:
         self._ranges = KeyRanges(lookup.schema, lookup.keys)
         self._columns = Columns(lookup.schema)
         self._writer: TableWriter | None = None
-        self._shared: dict[str, dict[str, BitMap64]] = {}
-        self._values: dict[str, tuple[Columns, KeyMatcher | None]] = {}
+        self._deleted = DeletedRows(storage, task.targets, lookup.target.schema)
+        #: Held by the thread that changes what is below.
+        self._lock = threading.Lock()
         self._vectors: list[tuple[Target, BitMap64]] = []
+        self._numbers = itertools.count()
         self._deletes: list[DeleteFile] = []
         self._replaced: list[ContentFile] = []
         self._removed: list[ContentFile] = []
@@ -120,8 +126,8 @@ class _Search:
 
     def run(self) -> Found:
         try:
-            for target in self._task.targets:
-                self._file(target)
+            with ThreadPoolExecutor(self._threads()) as pool:
+                list(pool.map(self._file, self._task.targets))
             self._write_vectors()
             rows = () if self._writer is None else tuple(self._writer.close())
         except BaseException:
@@ -137,6 +143,10 @@ class _Search:
             tuple(self._patched),
         )
 
+    def _threads(self) -> int:
+        """A store far away is waited for most of the time; the local disk is not."""
+        return 1 if is_local(self._lookup.prefix) else min(_THREADS, len(self._task.targets))
+
     def _file(self, target: Target) -> None:
         file = target.file
         with open_rows(self._storage, file.path, file.format) as rows:
@@ -145,14 +155,15 @@ class _Search:
             hits = self._hits(rows)
             if not len(hits.positions):
                 return
-            own, shared = self._deleted(target)
+            own, shared = self._deleted.positions(target)
             hits = self._living(hits, own | shared)
             if target.equality and len(hits.positions):
                 hits = self._not_equal(target, rows, hits)
             if not len(hits.positions):
                 return
-            self._matched += len(hits.positions)
-            self._complete(target, rows, hits, elsewhere)
+            with self._lock:
+                self._matched += len(hits.positions)
+                self._complete(target, rows, hits, elsewhere)
         self._take_away(target, bitmap_of(hits.positions), own, shared)
 
     def _hits(self, rows: DataRows) -> _Hits:
@@ -165,29 +176,6 @@ class _Search:
                 keys.append(found[1])
         return _Hits(np.concatenate(positions), np.concatenate(keys))
 
-    def _deleted(self, target: Target) -> tuple[BitMap64, BitMap64]:
-        """Positions in delete files that can be replaced, and in those that are about other files too."""
-        own, shared = BitMap64(), BitMap64()
-        if target.vector is not None:
-            place = target.vector
-            if place.offset is None or place.length is None:
-                raise Unsupported(
-                    f"the deletion vector in {place.path} has no place; rewrite the table's files"
-                )
-            return read_vector(self._storage, place.path, place.offset, place.length), shared
-        for each in target.own:
-            own |= self._positions(each).get(target.file.path, shared)
-        for each in target.shared:
-            shared |= self._positions(each).get(target.file.path, BitMap64())
-        return own, shared
-
-    def _positions(self, file: ContentFile) -> dict[str, BitMap64]:
-        if file.references is not None:
-            return read_positions(self._storage, file.path, file.format)
-        if file.path not in self._shared:
-            self._shared[file.path] = read_positions(self._storage, file.path, file.format)
-        return self._shared[file.path]
-
     def _living(self, hits: _Hits, dead: BitMap64) -> _Hits:
         if not dead:
             return hits
@@ -199,7 +187,7 @@ class _Search:
         """Without those that other writers deleted by value."""
         kept = np.ones(len(hits.positions), np.bool_)
         for file in target.equality:
-            columns, matcher = self._equality(file)
+            columns, matcher = self._deleted.values(file)
             if matcher is None:
                 continue
             for group, places, mine in _by_group(rows, hits.positions):
@@ -207,24 +195,6 @@ class _Search:
                 found, _ = matcher.find([column.combine_chunks() for column in table.columns])
                 kept[mine.start + found] = False
         return _Hits(hits.positions[kept], hits.keys[kept])
-
-    def _equality(self, file: ContentFile) -> tuple[Columns, KeyMatcher | None]:
-        if file.path not in self._values:
-            fields = {each.id: each for each in self._lookup.target.schema}
-            unknown = [str(number) for number in file.equality_ids if number not in fields]
-            if unknown:
-                raise Unsupported(
-                    f"{file.path} deletes rows by the columns with the ids {', '.join(unknown)}, which the "
-                    "table does not have any more, or not at its top. Rewrite the table with an engine "
-                    "(rewrite_data_files with delete-file-threshold 1), and start again"
-                )
-            columns = Columns(Schema(tuple(fields[number] for number in file.equality_ids)))
-            with open_rows(self._storage, file.path, file.format) as rows:
-                tables = [group.read(columns) for group in rows.groups()]
-            table = pa.concat_tables(tables) if tables else None
-            values = [] if table is None else [column.combine_chunks() for column in table.columns]
-            self._values[file.path] = columns, KeyMatcher(values) if table else None
-        return self._values[file.path]
 
     def _complete(self, target: Target, rows: DataRows, hits: _Hits, elsewhere: frozenset[int]) -> None:
         """Write the rows of patches that are found here."""
@@ -260,21 +230,26 @@ class _Search:
         What it replaces goes with the same commit: a data file with two vectors cannot be read.
         """
         old = [*target.own, *([target.vector] if target.vector is not None else [])]
-        if len(own | shared | fresh) >= target.file.records:
-            self._removed.append(target.file)
-        elif self._lookup.format_version >= VECTORS:
-            # Where there is a vector, nobody looks at files of positions.
-            self._vectors.append((target, own | shared | fresh))
-        else:
-            self._write_positions(target, own | fresh)
-        self._replaced += old
+        gone = own | shared | fresh
+        written = None
+        if len(gone) < target.file.records and self._lookup.format_version < VECTORS:
+            written = self._written(target, own | fresh)
+        with self._lock:
+            self._replaced += old
+            if len(gone) >= target.file.records:
+                self._removed.append(target.file)
+            elif written is not None:
+                self._deletes.append(written)
+            else:
+                # Where there is a vector, nobody looks at files of positions.
+                self._vectors.append((target, gone))
 
-    def _write_positions(self, target: Target, positions: BitMap64) -> None:
-        path = f"{self._prefix}-d{len(self._deletes):03d}.parquet"
-        size = write_positions(self._storage, path, target.file.path, positions)
+    def _written(self, target: Target, positions: BitMap64) -> DeleteFile:
         file = target.file
-        self._deletes.append(
-            DeleteFile(path, size, len(positions), file.spec_id, dict(file.partition), file.path, "parquet")
+        path = f"{self._prefix}-d{next(self._numbers):03d}.parquet"
+        size = write_positions(self._storage, path, file.path, positions)
+        return DeleteFile(
+            path, size, len(positions), file.spec_id, dict(file.partition), file.path, "parquet"
         )
 
     def _write_vectors(self) -> None:
