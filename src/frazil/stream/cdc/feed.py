@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import zip_longest
+from typing import Protocol, TypeAlias
 
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import KafkaSource, Limits
@@ -13,12 +14,18 @@ from frazil.stream.kafka.log import KafkaLog, LogView, Topic
 from frazil.stream.rounds import RoundPlan, confirm, plan_round
 from frazil.stream.source import Reader, Slice
 
+#: Whether a bounded run has read what was there when it began; stamps are by topic.
+Goal: TypeAlias = Callable[[Mapping[str, Stamp]], bool]
+
 
 class ChangeFeed(Protocol):
     """The driver's side of a source of changes. For one thread."""
 
     def topics(self) -> Sequence[str]:
         """Those there are now, one for each table; a round looks once."""
+
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+        """A round follows, from these stamps, by topic."""
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         """Identity and positions for a table that is new."""
@@ -29,13 +36,16 @@ class ChangeFeed(Protocol):
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """After reading: the source must still be what it was when the round was planned."""
 
-    def ends(self) -> Mapping[str, tuple[int, ...]]:
-        """How far the topics go now."""
+    def goal(self) -> Goal:
+        """For a bounded run: what is there now."""
 
     def reader(self) -> Reader: ...
 
     def landed(self, plans: Mapping[str, RoundPlan]) -> None:
-        """All that the round read is in the tables."""
+        """What the plans read is in the tables."""
+
+    def close(self) -> None:
+        """Nothing is read any more."""
 
 
 class KafkaChanges:
@@ -52,6 +62,9 @@ class KafkaChanges:
         self._log.require(self._view.missing)
         return sorted(self._view.topics)
 
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+        """Each topic is planned alone."""
+
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), {topic: self._log.start(self._source.start)[topic]}
 
@@ -64,14 +77,22 @@ class KafkaChanges:
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         confirm(stamp, self._log, plan.positions)
 
-    def ends(self) -> Mapping[str, tuple[int, ...]]:
-        return self._log.ends(self._log.topics())
+    def goal(self) -> Goal:
+        ends = self._log.ends(self._log.topics())
+        return lambda stamps: all(
+            _reached(ends[topic], stamp.positions.get(topic))
+            for topic, stamp in stamps.items()
+            if topic in ends
+        )
 
     def reader(self) -> Reader:
         return self._reader
 
     def landed(self, plans: Mapping[str, RoundPlan]) -> None:
         """The stamps know all there is to know."""
+
+    def close(self) -> None:
+        """Connections end with the process."""
 
 
 @dataclass
@@ -96,6 +117,11 @@ class _OneTopic:
 
     def require(self, missing: Sequence[str]) -> None:
         self.log.require(missing)
+
+
+def _reached(ends: tuple[int, ...], position: Position | None) -> bool:
+    following = () if position is None else position.next
+    return all(done >= end for done, end in zip_longest(following, ends, fillvalue=0))
 
 
 def packed_tasks(slices: Sequence[Slice], tasks: int) -> tuple[tuple[Slice, ...], ...]:

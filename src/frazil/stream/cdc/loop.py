@@ -7,11 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
+from frazil.core.stamp import Stamp
 from frazil.maintenance import Caretaker
 from frazil.stream.cdc.feed import ChangeFeed, KafkaChanges
 from frazil.stream.cdc.jobs import ChangeJobs
@@ -24,7 +24,6 @@ from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
 if TYPE_CHECKING:
-    from frazil.lake.catalog import Lake
     from frazil.lake.keyed import KeyedRound
     from frazil.lake.lookup import Found, Lookup, LookupTask
 
@@ -70,9 +69,16 @@ class ChangeLoop(Loop):
     """Runs one pipeline of changes in the thread that calls `run`. A table that fails stops no other."""
 
     def _run(self) -> None:
-        opened = self._retrying(self._set_up)
-        if opened is None:
+        feed = self._retrying(self._set_up)
+        if feed is None:
             return
+        try:
+            self._take_rounds()
+        finally:
+            feed.close()
+        self._raise_failures()
+
+    def _take_rounds(self) -> None:
         while not self._stopping.is_set():
             started = time.monotonic()
             done = self._retrying(self._take_round)
@@ -88,9 +94,8 @@ class ChangeLoop(Loop):
             if not done.plans:
                 self._observer.notify(CaughtUp(self.name))
             self._stopping.wait(max(0.0, started + self._pause() - time.monotonic()))
-        self._raise_failures()
 
-    def _set_up(self) -> Lake:
+    def _set_up(self) -> ChangeFeed:
         config = self._config
         assert isinstance(config.source, KafkaSource), "the configuration asks for it"
         self._lake = self._connect()
@@ -101,8 +106,8 @@ class ChangeLoop(Loop):
         self._caretaker = Caretaker(
             self._spark, self._lake, config.maintenance, file_size=config.table.files.size
         )
-        self._ends = self._feed.ends() if self._once else None
-        return self._lake
+        self._goal = self._feed.goal() if self._once else None
+        return self._feed
 
     def _take_round(self) -> _Round:
         """One round of all lanes that are ready."""
@@ -152,6 +157,7 @@ class ChangeLoop(Loop):
 
     def _turns(self) -> list[LaneTurn]:
         turns = []
+        self._feed.begin(self._stamps(), self._config.limits)
         for line in self._lines.values():
             if not line.ready or not line.opened:
                 continue
@@ -285,17 +291,11 @@ class ChangeLoop(Loop):
         """Whether a bounded run is done, or no table can go on."""
         if self._lines and all(line.error is not None for line in self._lines.values()):
             return True
-        return self._ends is not None and all(self._reached(topic, end) for topic, end in self._ends.items())
+        return self._goal is not None and self._goal(self._stamps())
 
-    def _reached(self, topic: str, ends: tuple[int, ...]) -> bool:
-        line = self._lines.get(topic)
-        if line is None:
-            return False
-        position = line.lane.stamp.positions.get(topic)
-        following = () if position is None else position.next
-        return line.error is not None or all(
-            done >= end for done, end in zip_longest(following, ends, fillvalue=0)
-        )
+    def _stamps(self) -> dict[str, Stamp]:
+        """Of the lanes that go on, by topic."""
+        return {topic: line.lane.stamp for topic, line in self._lines.items() if line.error is None}
 
     def _pause(self) -> float:
         """Until the next round is due, or a lane that rests is ready again."""
