@@ -126,8 +126,7 @@ class _Search:
 
     def run(self) -> Found:
         try:
-            with ThreadPoolExecutor(self._threads()) as pool:
-                list(pool.map(self._file, self._task.targets))
+            self._files()
             self._write_vectors()
             rows = () if self._writer is None else tuple(self._writer.close())
         except BaseException:
@@ -143,9 +142,14 @@ class _Search:
             tuple(self._patched),
         )
 
-    def _threads(self) -> int:
+    def _files(self) -> None:
         """A store far away is waited for most of the time; the local disk is not."""
-        return 1 if is_local(self._lookup.prefix) else min(_THREADS, len(self._task.targets))
+        if is_local(self._lookup.prefix):
+            for target in self._task.targets:
+                self._file(target)
+            return
+        with ThreadPoolExecutor(min(_THREADS, len(self._task.targets))) as pool:
+            list(pool.map(self._file, self._task.targets))
 
     def _file(self, target: Target) -> None:
         file = target.file
