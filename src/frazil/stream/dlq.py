@@ -134,7 +134,7 @@ def replay(
     """
     if config.changes is not None:
         raise Unsupported(
-            f"pipeline '{config.name}' takes changes, whose order counts: a letter that is put back now could "
+            f"pipeline '{config.name}' takes changes, whose order counts: a letter put back now could "
             "undo a later change. Take a new snapshot of the rows at the source instead"
         )
     return _Replay(config, spark.newSession(), lake, choice, repair).run(say)

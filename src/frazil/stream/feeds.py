@@ -11,6 +11,7 @@ from frazil.stream.config.model import (
     SensorSource,
     TableSource,
 )
+from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.sinks.iceberg import OwnTable
 from frazil.stream.source import Feed
 
@@ -35,6 +36,8 @@ def feed_of(config: PipelineConfig, lake: Lake) -> Feed:
             from frazil.stream.kafka.feed import KafkaFeed
 
             return KafkaFeed(config.source, config.metadata)
+        case PostgresSource():
+            raise AssertionError("changes have a loop of their own")
         case SensorSource():
             from frazil.stream.sensors.feed import SensorFeed
 

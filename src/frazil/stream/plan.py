@@ -27,6 +27,7 @@ from frazil.stream.config.model import (
 )
 from frazil.stream.fit import problems as fit_problems
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.rounds import plan as plan_from
 from frazil.stream.sinks.dataset_position import dataset_position
@@ -272,6 +273,8 @@ def _other_source(config: PipelineConfig) -> str | None:
             return f"{sensors} sensors, {rate:g} readings a second"
         case TableSource(namespace=namespace, name=name):
             return f"what is appended to {written(*namespace, name)}"
+        case PostgresSource(where=where, tables=tables):
+            return f"changes of {', '.join(tables)} in PostgreSQL at {where}"
         case _:
             return None
 
@@ -281,6 +284,8 @@ def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
         return f"after its last commit (epoch {stamp.epoch}, round {stamp.round})"
     if isinstance(config.source, SensorSource):
         return "with the first reading"
+    if isinstance(config.source, PostgresSource):
+        return "with the rows that the tables have" if config.source.snapshot == "initial" else "now"
     at = config.source.start.at
     if isinstance(at, datetime):
         return f"at {at.isoformat()}"

@@ -8,9 +8,10 @@ from itertools import zip_longest
 from typing import Protocol, TypeAlias
 
 from frazil.core.stamp import Position, Stamp
-from frazil.stream.config.model import KafkaSource, Limits
+from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import KafkaLog, LogView, Topic
+from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan, confirm, plan_round
 from frazil.stream.source import Reader, Slice
 
@@ -46,6 +47,16 @@ class ChangeFeed(Protocol):
 
     def close(self) -> None:
         """Nothing is read any more."""
+
+
+def feed_of(config: PipelineConfig) -> ChangeFeed:
+    """Imported where it is used: few read a database directly."""
+    if isinstance(config.source, PostgresSource):
+        from frazil.stream.postgres.changes import PostgresChanges
+
+        return PostgresChanges(config.source, config.name)
+    assert isinstance(config.source, KafkaSource), "the configuration asks for it"
+    return KafkaChanges(config.source)
 
 
 class KafkaChanges:

@@ -13,11 +13,10 @@ from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.stamp import Stamp
 from frazil.maintenance import Caretaker
-from frazil.stream.cdc.feed import ChangeFeed, KafkaChanges
+from frazil.stream.cdc.feed import ChangeFeed, feed_of
 from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.result import LaneResult
-from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
 from frazil.stream.loops import FAILED_ROUNDS, LONGEST_WAIT, Loop
 from frazil.stream.rounds import RoundPlan
@@ -97,9 +96,8 @@ class ChangeLoop(Loop):
 
     def _set_up(self) -> ChangeFeed:
         config = self._config
-        assert isinstance(config.source, KafkaSource), "the configuration asks for it"
         self._lake = self._connect()
-        self._feed: ChangeFeed = KafkaChanges(config.source)
+        self._feed: ChangeFeed = feed_of(config)
         self._lines: dict[str, _Line] = {}
         self._keys = TableKeys(self._spark.sparkContext)
         self._jobs = ChangeJobs(self._spark.sparkContext)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from frazil.core.errors import FrazilError
 from frazil.core.names import check_name
-from frazil.stream.config.model import KafkaSource, PipelineConfig
+from frazil.stream.config.model import KafkaSource, PipelineConfig, Source
+from frazil.stream.postgres.source import PostgresSource
 
 _HOLE = re.compile(r"\{(topic|schema|table)\}")
 
@@ -30,25 +31,39 @@ def table_name(template: str, topic: str) -> str:
 
 def lane_config(config: PipelineConfig, topic: str) -> PipelineConfig:
     """A pipeline of changes as if it had one topic alone: that is how its tables know it."""
-    assert isinstance(config.source, KafkaSource), "changes come from topics"
+    source = config.source
+    if isinstance(source, KafkaSource):
+        source = replace(source, topics=(topic,), pattern=None)
     return replace(
         config,
-        source=replace(config.source, topics=(topic,), pattern=None),
+        source=source,
         table=replace(config.table, name=table_name(config.table.name, topic), routed=False),
     )
 
 
 def lanes(config: PipelineConfig) -> Sequence[PipelineConfig]:
-    """The parts of a pipeline that have a stamp each. Kafka is asked which topics match a pattern."""
-    if config.changes is None or not isinstance(config.source, KafkaSource):
+    """The parts of a pipeline that have a stamp each. The source is asked which topics there are."""
+    if config.changes is None:
         return (config,)
-    topics: Sequence[str] = config.source.topics
-    if config.source.pattern is not None:
-        from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+    try:
+        return tuple(lane_config(config, topic) for topic in _topics(config.source))
+    except FrazilError:
+        # Whoever asks the pipeline itself meets the reason.
+        return (config,)
 
+
+def _topics(source: Source) -> Sequence[str]:
+    if isinstance(source, PostgresSource):
+        from frazil.stream.postgres.feed import PostgresFeed
+
+        feed = PostgresFeed(source)
         try:
-            topics = sorted(KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS).topics())
-        except FrazilError:
-            # Whoever asks the pipeline itself meets the reason.
-            return (config,)
-    return tuple(lane_config(config, topic) for topic in topics)
+            return feed.topics()
+        finally:
+            feed.close()
+    assert isinstance(source, KafkaSource), "the configuration asks for it"
+    if source.pattern is None:
+        return source.topics
+    from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+
+    return sorted(KafkaLog(source, timeout_seconds=COMMAND_SECONDS).topics())

@@ -51,7 +51,7 @@ class Builder:
     def pipeline(self, name: str, found: Found, kafka: Mapping[str, str]) -> PipelineConfig:
         """The pipeline; what is wrong with it is noted, and the result is then of no use."""
         sources = SourceBuilder(self.problems, self.directory)
-        source = sources.source(found.get("source"), kafka)
+        source = sources.source(found.get("source"), kafka, name)
         format_ = sources.format(found, source)
         changed = isinstance(format_, DebeziumFormat)
         metadata = sources.metadata(found)

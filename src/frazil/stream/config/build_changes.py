@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from frazil.stream.config.model import ChangesConfig, DebeziumFormat, Format, KafkaSource, Source, TableConfig
+from frazil.stream.config.model import (
+    ChangesConfig,
+    DebeziumFormat,
+    Format,
+    KafkaSource,
+    Source,
+    TableConfig,
+)
 from frazil.stream.config.nodes import Problems
 from frazil.stream.config.shapes import Found
+from frazil.stream.postgres.source import PostgresSource
 
 _HOLE = re.compile(r"\{([^{}]*)\}")
 _HOLES = ("schema", "table", "topic")
@@ -38,8 +46,10 @@ class ChangesBuilder:
         for key, reason in _NOT.items():
             if key in found.nodes:
                 self.problems.add(found.place_of(key), f"{key}: {reason}")
-        if not isinstance(source, KafkaSource):
-            self.problems.add(found.place_of("format"), "format: debezium is for topics of Kafka")
+        if not isinstance(source, KafkaSource | PostgresSource):
+            self.problems.add(
+                found.place_of("format"), "format: debezium is for topics of Kafka, and for postgres"
+            )
         else:
             self._check_name(found, source, table)
         made = _made(found.get("changes"))
@@ -49,7 +59,7 @@ class ChangesBuilder:
             )
         return made
 
-    def _check_name(self, found: Found, source: KafkaSource, table: TableConfig) -> None:
+    def _check_name(self, found: Found, source: KafkaSource | PostgresSource, table: TableConfig) -> None:
         holes = _HOLE.findall(table.name)
         for hole in holes:
             if hole not in _HOLES:
@@ -57,11 +67,17 @@ class ChangesBuilder:
                     found.place_of("table"),
                     f"table: no topic has '{hole}'; legal in braces: {', '.join(_HOLES)}",
                 )
-        if not holes and (source.pattern is not None or len(source.topics) > 1):
+        if not holes and _several(source):
             self.problems.add(
                 found.place_of("table"),
                 "table: each topic is a table of its own; write a name such as shop.{table}",
             )
+
+
+def _several(source: KafkaSource | PostgresSource) -> bool:
+    if isinstance(source, PostgresSource):
+        return len(source.tables) > 1 or any({"*", "?"} & set(table) for table in source.tables)
+    return source.pattern is not None or len(source.topics) > 1
 
 
 def _made(given: Found | None) -> ChangesConfig:

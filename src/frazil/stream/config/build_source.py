@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, Schema
 from frazil.stream.config.model import (
     AvroFormat,
@@ -28,6 +29,7 @@ from frazil.stream.config.model import (
 )
 from frazil.stream.config.nodes import Place, Problems
 from frazil.stream.config.shapes import Found
+from frazil.stream.postgres.source import PostgresSource, Snapshot
 
 
 def plain(found: Found | None) -> dict[str, str]:
@@ -41,12 +43,16 @@ class SourceBuilder:
     #: Where files that are named are looked for.
     directory: Path | None = None
 
-    def source(self, found: Found | None, kafka: Mapping[str, str]) -> Source:
+    def source(self, found: Found | None, kafka: Mapping[str, str], name: str) -> Source:
+        """`name`: the pipeline's."""
         if found is None:
             return KafkaSource(kafka)
         if "sensors" in found.values:
             self._only(found, "sensors")
             return SensorSource(**found.values["sensors"].values)
+        if "postgres" in found.values:
+            self._only(found, "postgres")
+            return self._postgres(found.values["postgres"], name)
         if "table" in found.values:
             self._only(found, "table", "start")
             namespace, name = found.values["table"]
@@ -65,7 +71,7 @@ class SourceBuilder:
             if "format" in found.nodes:
                 self.problems.add(found.place_of("format"), "format: a table has columns already")
             return ParquetFormat()
-        given = found.get("format")
+        given = found.get("format", "debezium" if isinstance(source, PostgresSource) else None)
         place = found.place_of("format")
         registry = _registry(found.get("registry"))
         word = given if isinstance(given, str) else next(iter(given.values), "json") if given else "json"
@@ -111,6 +117,17 @@ class SourceBuilder:
 
             return declared_schema(format_)
         return None
+
+    def _postgres(self, given: Found, name: str) -> Source:
+        options = {"host": "localhost", "database": "", "user": "", "password": "", **given.values}
+        options["tables"] = tuple(options.get("tables", ()))
+        options["properties"] = plain(given.get("properties"))
+        options["snapshot"] = Snapshot(options.get("snapshot", Snapshot.INITIAL))
+        try:
+            return PostgresSource(name, **options)
+        except InvalidConfig as error:
+            self.problems.add(given.place, f"postgres: {error.message}")
+            return KafkaSource({})
 
     def _files(self, given: Any, start: Start) -> FileSource:
         if isinstance(given, str):

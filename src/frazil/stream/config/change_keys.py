@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.stream.config.shapes import Count, Key, ListOf, Record, Text
+from frazil.stream.config.shapes import Count, Key, ListOf, MapOf, Record, Setting, Text
 
 DEBEZIUM = Record(
     {
@@ -25,6 +25,35 @@ DEBEZIUM = Record(
             Text("the name of a column"),
             "For sources that have no log: the column by which changes of a row are ordered.",
             "none: the log of the database",
+        ),
+    }
+)
+POSTGRES = Record(
+    {
+        "host": Key(Text("a host"), "Where the server is.", "localhost"),
+        "port": Key(Count(), "Its port.", "5432"),
+        "database": Key(Text("a name"), "The database.", required=True),
+        "user": Key(Text("a name"), "A user that may replicate and read the tables.", required=True),
+        "password": Key(Text("a password, best as ${PGPASSWORD}"), "The user's password.", required=True),
+        "tables": Key(
+            ListOf(Text("schema.table, such as public.orders or public.*"), alone=True),
+            "The tables to follow: * and ? stand for any characters and any one.",
+            required=True,
+        ),
+        "slot": Key(Text("a name"), "The replication slot.", "frazil_ and the pipeline's name"),
+        "publication": Key(Text("a name"), "The publication.", "that of the slot"),
+        "snapshot": Key(
+            Text("initial or never", words=("initial", "never")),
+            "Whether the rows that a table has are read first.",
+            "initial",
+        ),
+        "sslmode": Key(
+            Text("disable, prefer, require, verify-ca or verify-full"), "As libpq has it.", "prefer"
+        ),
+        "sslrootcert": Key(Text("a path"), "Of verify-ca and verify-full: the authorities to trust."),
+        "properties": Key(
+            MapOf(Setting(), "Debezium property"),
+            "More settings of Debezium's connector, such as decimal.handling.mode.",
         ),
     }
 )

@@ -23,6 +23,7 @@ from frazil.stream.config.model import (
     SensorSource,
     Source,
 )
+from frazil.stream.postgres.source import PostgresSource
 
 
 def pipeline_hash(pipeline: PipelineConfig) -> str:
@@ -63,6 +64,8 @@ def _source(source: Source) -> dict[str, Any]:
             return {"topics": sorted(source.topics), "pattern": source.pattern}
         case FileSource():
             return {"files": [source.location, source.pattern, source.overwritten]}
+        case PostgresSource():
+            return {"postgres": sorted(source.tables)}
         case SensorSource():
             return {"sensors": [source.sensors, source.rate, source.seed]}
         case _:

@@ -11,6 +11,7 @@ from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Field, ListType, Schema, StructType, Type
 from frazil.lake.files import FileOptions
 from frazil.maintenance.settings import Maintenance
+from frazil.stream.postgres.source import PostgresSource
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TableSource:
     start: Start = field(default_factory=Start)
 
 
-Source: TypeAlias = KafkaSource | FileSource | SensorSource | TableSource
+Source: TypeAlias = KafkaSource | FileSource | SensorSource | TableSource | PostgresSource
 Timestamps: TypeAlias = Literal["iso", "s", "ms", "us"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.client.naming import identifier
 from frazil.stream.config import kafka_settings, values
-from frazil.stream.config.change_keys import DEBEZIUM
+from frazil.stream.config.change_keys import DEBEZIUM, POSTGRES
 from frazil.stream.config.shapes import Count, Either, Key, ListOf, MapOf, Record, Setting, Text, Truth
 
 KAFKA = MapOf(
@@ -77,10 +77,13 @@ SOURCE = Record(
             Text("namespace.name, such as shop.orders", identifier),
             "An Iceberg table of the same catalog: what is appended to it.",
         ),
+        "postgres": Key(
+            POSTGRES, "Tables of a PostgreSQL database, by its own log and with no Kafka: their changes."
+        ),
         "start": _START,
         "settings": Key(KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
     },
-    one_of=("topics", "pattern", "files", "sensors", "table"),
+    one_of=("topics", "pattern", "files", "sensors", "table", "postgres"),
 )
 
 _TIMESTAMPS = Key(

@@ -7,6 +7,7 @@ from frazil.stream.config.model import (
     AvroFormat,
     Contract,
     CsvFormat,
+    DebeziumFormat,
     Format,
     JsonFormat,
     ParquetFormat,
@@ -48,3 +49,5 @@ def decoder_of(
             from frazil.stream.decode.rows import RowsDecoder
 
             return RowsDecoder(schema, format_, contract, reserved)
+        case DebeziumFormat():
+            raise AssertionError("changes have a loop of their own")

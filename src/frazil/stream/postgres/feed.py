@@ -37,6 +37,11 @@ class PostgresFeed:
         self._database.check()
         return self._database.identity(), {}
 
+    def topics(self) -> list[str]:
+        """Of the tables that can be followed now."""
+        tables = [table for table in self._database.tables() if table.identified and table.readable]
+        return sorted(self._source.topic(table.schema, table.name) for table in tables)
+
     def schema(self) -> Schema | None:
         return None
 
