@@ -130,7 +130,7 @@ def test_wrong_buffers(native: Any, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("columns", "names"),
     [
-        ((19, 0, 0, 0, 0, ()), (b"", ())),
+        ((20, 0, 0, 0, 0, ()), (b"", ())),
         ((1, 0, 4, 0, 0, ((),)), (b"", ((),))),
         ((5, 0, 16, 39, 0, ()), (b"", ())),
         ((17, 1, 0, 0, 0, ((1, 0, 4, 0, 0, ()),)), (b"", ())),

@@ -36,6 +36,7 @@ KINDS = (
     "map",
     "struct",
     "raw",
+    "skip",
 )
 
 

@@ -26,7 +26,8 @@ typedef enum {
     K_LIST,
     K_MAP,
     K_STRUCT,
-    K_RAW, /* any value, as it stands in the record; of JSON alone */
+    K_RAW,  /* any value, as it stands in the record; of JSON alone, like the next */
+    K_SKIP, /* any value, and nothing is kept of it: its name is known, which is quicker */
     K_COUNT
 } kind_t;
 
@@ -116,7 +117,7 @@ static inline int bytes_room(bytes_t *b, int64_t more) {
 static int column_empty(column_t *c, int null) {
     if (!column_room(c)) return 0;
     int64_t at = c->length;
-    if (null) {
+    if (null && c->kind != K_SKIP) {
         if (!c->validity) {
             c->validity = malloc((size_t)c->capacity / 8);
             if (!c->validity) return 0;

@@ -321,6 +321,9 @@ static const uint8_t *read_value(reader_t *r, const uint8_t *p, column_t *c) {
     case K_DECIMAL: return read_decimal(r, p, c);
     case K_STRING: return read_string(r, p, c);
     case K_RAW: return read_raw(r, p, c);
+    case K_SKIP:
+        if ((p = skip_value(r, p))) c->length++;
+        return p;
     case K_LIST:
     case K_MAP:
     case K_STRUCT: return read_nested(r, p, c);

@@ -77,9 +77,10 @@ class _Writers:
         return found
 
     def groups(self, values: pa.BinaryArray) -> Iterator[tuple[int, Longs, pa.BinaryArray]]:
-        """Messages that have a value by the id of their schema, without their header."""
+        """Messages that have a value by the id of their schema, without their header; the most first."""
         ids = header_ids(values)
-        for number in np.unique(ids):
+        numbers, counts = np.unique(ids, return_counts=True)
+        for number in numbers[np.argsort(-counts, kind="stable")]:
             if number == NO_VALUE:
                 continue
             places = np.flatnonzero(ids == number)
@@ -106,14 +107,13 @@ class AvroChanges(ChangesBase):
             if isinstance(writer, str):
                 fault = Fault.BROKEN if number == NO_HEADER else Fault.UNKNOWN_SCHEMA
                 batch.bad += [Undecodable(int(place), writer, None, fault) for place in places]
-            elif self.is_flat({name for name, _ in writer.wire.inner}):
+            elif self.is_flat(batch, {name for name, _ in writer.wire.inner}):
                 self._flat(batch, writer, places, values)
             else:
                 self._enveloped(batch, writer, places, values)
 
     def _flat(self, batch: Batch, writer: _Writer, places: Longs, values: pa.BinaryArray) -> None:
         columns, extra = split_meta(writer.wire.inner)
-        batch.flat = True
         batch.marked |= "__deleted" in extra
         if self.grow(batch, columns):
             return

@@ -46,7 +46,8 @@ class Batch:
         self.shape: Schema | None = None
         #: Whether flat rows say themselves that they are deleted.
         self.marked = False
-        self.flat = False
+        #: Whether they are rows alone; None: nobody knows yet.
+        self.flat: bool | None = None
 
 
 class ChangesBase:
@@ -73,7 +74,8 @@ class ChangesBase:
     def decode(self, raw: RawBatch) -> Changes:
         sent = self._keys.names(raw)
         batch = Batch(raw, self._key or sent, sent)
-        batch.flat = self.settings.envelope == "flat"
+        if self.settings.envelope != "auto":
+            batch.flat = self.settings.envelope == "flat"
         self.read(batch)
         if batch.shape is not None or not self.known:
             shape = None if batch.shape is None else Shape(batch.shape, batch.key)
@@ -93,11 +95,12 @@ class ChangesBase:
         """Adds the changes of all messages that have a value."""
         raise NotImplementedError
 
-    def is_flat(self, names: set[str]) -> bool:
-        """Of messages with these fields."""
-        if self.settings.envelope != "auto":
-            return self.settings.envelope == "flat"
-        return not ("op" in names and names & {"before", "after", "source"})
+    def is_flat(self, batch: Batch, names: set[str]) -> bool:
+        """Of messages with these fields. The first ones asked for decide: a broken one among envelopes must
+        not pass for a row, nor make tombstones to deletes."""
+        if batch.flat is None:
+            batch.flat = not ("op" in names and names & {"before", "after", "source"})
+        return batch.flat
 
     def grow(self, batch: Batch, columns: Fields) -> bool:
         """Whether the table would need something for these columns."""

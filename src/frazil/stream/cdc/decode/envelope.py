@@ -12,20 +12,30 @@ import pyarrow as pa
 
 from frazil.stream.cdc.decode.position import SOURCE_FIELDS, Source
 from frazil.stream.cdc.decode.trouble import Longs
-from frazil.stream.decode.columns import KINDS, Plan, batch_of, input_of
+from frazil.stream.decode.columns import KINDS, Column, Plan, batch_of, input_of
 from frazil.stream.decode.decoded import Fault, Undecodable
 from frazil.stream.decode.problem import cut
 
 _WIDTHS = {"long": 8}
 _TYPES = {"long": pa.int64(), "string": pa.string(), "raw": pa.binary()}
-_SOURCE = tuple(SOURCE_FIELDS.items())
-#: Fields of the envelope in the order in which Debezium writes them.
+#: Of all sources, in the order in which Debezium writes them: names that are met in order are found quickly.
+_SOURCE = tuple(
+    (name, SOURCE_FIELDS.get(name, "skip"))
+    for name in (
+        *("version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", "ts_us", "ts_ns", "schema"),
+        *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
+        *("txId", "lsn", "xmin", "origin", "origin_lsn"),
+    )
+)
 _FIELDS: tuple[tuple[str, Any], ...] = (
     ("before", "raw"),
     ("after", "raw"),
     ("source", _SOURCE),
-    ("transaction", (("id", "string"),)),
+    ("transaction", (("id", "string"), ("total_order", "skip"), ("data_collection_order", "skip"))),
     ("op", "string"),
+    ("ts_ms", "skip"),
+    ("ts_us", "skip"),
+    ("ts_ns", "skip"),
 )
 
 
@@ -53,7 +63,7 @@ def read_envelopes(values: pa.BinaryArray) -> tuple[Envelopes, list[Undecodable]
         rows.column("before"),
         rows.column("after"),
         rows.column("op"),
-        {name: source.field(name) for name, _ in _SOURCE},
+        {name: source.field(name) for name in SOURCE_FIELDS},
         transaction.field("id"),
     )
     return found, [_bad(place, values[place].as_py()) for place in places]
@@ -80,7 +90,7 @@ def _native(values: pa.BinaryArray) -> tuple[pa.RecordBatch, list[int]] | None:
         return None
     plan = _json.plan(_plan(_FIELDS, required=1), _names("", _FIELDS))
     columns, bad, _ = _json.decode(plan, *input_of(values), 0, False)
-    return batch_of(_arrow(_FIELDS), columns), bad
+    return batch_of(_arrow(_FIELDS), _kept(_FIELDS, columns)), bad
 
 
 def _plan(kind: Any, required: int = 0) -> Plan:
@@ -94,10 +104,18 @@ def _names(name: str, kind: Any) -> Any:
     return name.encode(), inner
 
 
+def _kept(kind: Any, column: Column) -> Column:
+    """Without what was skipped."""
+    if isinstance(kind, str):
+        return column
+    pairs = zip(kind, column[-1], strict=True)
+    return (*column[:-1], tuple(_kept(inner, child) for (_, inner), child in pairs if inner != "skip"))
+
+
 def _arrow(kind: Any) -> pa.DataType:
     if isinstance(kind, str):
         return _TYPES[kind]
-    return pa.struct([(name, _arrow(inner)) for name, inner in kind])
+    return pa.struct([(name, _arrow(inner)) for name, inner in kind if inner != "skip"])
 
 
 class _SourceBlock(msgspec.Struct):

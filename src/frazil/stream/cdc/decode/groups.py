@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.stream.cdc.decode.trouble import Longs, mask_of, spans
+from frazil.stream.cdc.decode.trouble import Longs, mask_of
 
 _OPEN = b'{"schema":'
 _MIDDLE = ',"payload":'
 _JSON = json.JSONDecoder()
+#: So many schemas are looked for in all messages at once; from then on in each.
+_TOGETHER = 8
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Group:
     payload: pa.BinaryArray
     #: What stands before the payload; empty: there is no schema.
     head: bytes = b""
+    #: Not JSON that holds.
+    broken: bool = False
 
     def schema(self) -> Any:
         """Connect's document; None: there is none."""
@@ -37,47 +41,54 @@ class Group:
 
 
 def schema_groups(values: pa.BinaryArray) -> list[Group]:
-    """Of all messages that have a value."""
+    """Of all messages that have a value; the largest first."""
     places = np.flatnonzero(mask_of(values.is_valid()))
     if len(places) < len(values):
         values = values.take(pa.array(places))
     found: list[Group] = []
-    while len(places):
+    while len(places) and len(found) < _TOGETHER:
         head = _head(values[0].as_py())
-        same = mask_of(_begins(values, head)) if head else ~mask_of(_begins(values, _OPEN))
-        if not head:
-            # What only begins as if it had a schema has none either.
-            same[0] = True
-        mine = values if same.all() else values.filter(pa.array(same))
-        payload = pc.binary_slice(mine, len(head), -1) if head else mine
-        found.append(Group(places[same], payload, head))
-        if same.all():
+        if head is None:
             break
-        values, places = values.filter(pa.array(~same)), places[~same]
-    return found
+        same = mask_of(pc.starts_with(values, head)) if head else ~mask_of(pc.starts_with(values, _OPEN))
+        # A row may have a first column of that name.
+        same[0] = True
+        mine = values if same.all() else values.filter(pa.array(same))
+        found.append(_group(places[same], mine, head))
+        if same.all():
+            places = places[:0]
+        else:
+            values, places = values.filter(pa.array(~same)), places[~same]
+    if len(places):
+        found += _one_by_one(values, places)
+    return sorted(found, key=lambda one: -len(one.places))
 
 
-def _begins(values: pa.BinaryArray, head: bytes) -> pa.Array:
-    """Also for bytes that are no text, which Arrow's own would refuse as a pattern."""
-    data, starts = spans(values)
-    first = np.frombuffer(head, np.uint8)
-    if len(head) > 64:
-        return pc.starts_with(values, head)
-    found = np.diff(starts) >= len(head)
-    rows = np.flatnonzero(found)
-    found[rows] = (data[starts[rows][:, None] + np.arange(len(head))] == first).all(axis=1)
-    return pa.array(found)
+def _one_by_one(values: pa.BinaryArray, places: Longs) -> list[Group]:
+    """Where messages are of many kinds, or broken."""
+    heads: dict[bytes | None, list[int]] = {}
+    for index, value in enumerate(values.to_pylist()):
+        heads.setdefault(_head(value), []).append(index)
+    return [_group(places[rows], values.take(pa.array(rows)), head) for head, rows in heads.items()]
 
 
-def _head(value: bytes) -> bytes:
-    """All before the payload; empty if the message is not of that form."""
-    if not value.startswith(_OPEN) or not value.endswith(b"}"):
+def _group(places: Longs, values: pa.BinaryArray, head: bytes | None) -> Group:
+    if not head:
+        return Group(places, values, b"", broken=head is None)
+    return Group(places, pc.binary_slice(values, len(head), -1), head)
+
+
+def _head(value: bytes) -> bytes | None:
+    """All before the payload; empty if the message has no schema, None if it only begins as if it had."""
+    if not value.startswith(_OPEN):
         return b""
     try:
         text = value.decode()
-        _, end = _JSON.raw_decode(text, len(_OPEN))
+        schema, end = _JSON.raw_decode(text, len(_OPEN))
     except (ValueError, RecursionError):
+        return None
+    if not isinstance(schema, dict) and schema is not None:
         return b""
-    if not text.startswith(_MIDDLE, end):
-        return b""
+    if not text.startswith(_MIDDLE, end) or not text.endswith("}"):
+        return None
     return text[: end + len(_MIDDLE)].encode()

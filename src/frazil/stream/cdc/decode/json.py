@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.core.changes import Op
+from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Schema
 from frazil.stream.cdc.decode.base import Batch, ChangesBase, moved
 from frazil.stream.cdc.decode.envelope import Envelopes, read_envelopes
@@ -29,6 +30,7 @@ from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Fault, Undecodable
 
 _NO_ROW = b"{}"
+_BROKEN = 'begins with a schema, but is not one JSON object of "schema" and "payload"'
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,21 @@ class JsonChanges(ChangesBase):
         self, settings: DebeziumFormat, schema: Schema | None, key: tuple[str, ...], *, transactions: bool
     ) -> None:
         super().__init__(settings, schema, key, JsonKeys(settings), transactions=transactions)
-        self._kinds: dict[bytes, _Kind] = {}
+        self._kinds: dict[tuple[bytes, bool | None], _Kind] = {}
 
     def read(self, batch: Batch) -> None:
         for group in schema_groups(batch.raw.values):
-            kind = self._kinds.get(group.head)
-            if kind is None:
-                kind = self._kinds[group.head] = self._kind(group)
-            batch.flat |= kind.flat
+            if group.broken:
+                batch.bad += [Undecodable(int(place), _BROKEN) for place in group.places]
+                continue
+            try:
+                kind = self._kind(batch, group)
+            except InvalidConfig as problem:
+                batch.bad += [
+                    Undecodable(int(place), problem.message, "schema", Fault.UNKNOWN_SCHEMA)
+                    for place in group.places
+                ]
+                continue
             batch.marked |= "__deleted" in kind.extra
             if kind.columns is not None and self.grow(batch, kind.columns):
                 continue
@@ -66,15 +75,23 @@ class JsonChanges(ChangesBase):
             else:
                 self._enveloped(batch, group, kind)
 
-    def _kind(self, group: Group) -> _Kind:
+    def _kind(self, batch: Batch, group: Group) -> _Kind:
+        known = self._kinds.get((group.head, batch.flat))
+        if known is None:
+            known = self._new_kind(batch, group)
+            self._kinds[group.head, batch.flat] = known
+        batch.flat = known.flat
+        return known
+
+    def _new_kind(self, batch: Batch, group: Group) -> _Kind:
         schema = group.schema()
         if schema is None:
             row = _first(group.payload)
-            flat = self.is_flat(set(row))
+            flat = self.is_flat(batch, set(row))
             extra = meta_of_row(row) if flat else {}
             return _Kind(flat, None, extra, loose_reader(self.schema, self.settings, extra, strict=True))
         wire = connect_wire(schema)
-        flat = self.is_flat({name for name, _ in wire.inner})
+        flat = self.is_flat(batch, {name for name, _ in wire.inner})
         image = wire if flat else wire.field("after") or wire.field("before") or Wire("struct")
         columns, extra = split_meta(image.inner) if flat else (image.inner, {})
         odd = set(formless(columns))

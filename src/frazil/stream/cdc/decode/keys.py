@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field
 from frazil.stream.cdc.decode.groups import schema_groups
 from frazil.stream.cdc.decode.holes import Placeholder
@@ -44,9 +45,14 @@ class JsonKeys:
         """Columns of those that have a key, at their places; None: there are none."""
         parts = []
         for group in schema_groups(keys):
+            if group.broken:
+                continue
             reader = self._readers.get((group.head, fields))
             if reader is None:
-                reader = self._reader(group.schema(), fields)
+                try:
+                    reader = self._reader(group.schema(), fields)
+                except InvalidConfig:
+                    continue
                 self._readers[group.head, fields] = reader
             rows, _ = reader.read(group.payload)
             parts.append(_moved(rows, places[group.places]))

@@ -27,10 +27,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.stream.cdc.decode.trouble import Longs, Mask, longs_of, mask_of
+from frazil.stream.cdc.decode.trouble import Longs, Mask, longs_of, mask_of, spans
 
 #: Of `source`, by name; None or not there: no record of the batch says it.
 Source: TypeAlias = Mapping[str, pa.Array]
@@ -78,6 +79,10 @@ def positions(source: Source, reads: Mask) -> Positions:
 
 def _sequence(found: Positions, there: Mask, values: pa.Array, source: Source) -> None:
     """`["26771888","26772024"]`, `[null,"26771096"]`."""
+    pairs = _pairs(values)
+    if pairs is not None:
+        found.put(there, pa.scalar("lsn"), *pairs)
+        return
     halves = pc.split_pattern(pc.fill_null(values, ""), ",", max_splits=1)
     whole = mask_of(pc.equal(pc.list_value_length(halves), 2)) & there
     if not whole.all():
@@ -87,6 +92,34 @@ def _sequence(found: Positions, there: Mask, values: pa.Array, source: Source) -
     there &= mask_of(second.is_valid())
     before = longs_of(pc.coalesce(first, second))
     found.put(there, pa.scalar("lsn"), before, longs_of(second))
+
+
+def _pairs(values: pa.Array) -> tuple[Longs, Longs] | None:
+    """Of texts that are all `["…","…"]` with as many digits; None if they are not."""
+    data, starts = spans(values)
+    size = int(starts[1] - starts[0]) if len(values) else 0
+    if values.null_count or size < 9 or (np.diff(starts) != size).any():
+        return None
+    letters = data[starts[0] : starts[-1]].reshape(-1, size)
+    middle = letters[0].tobytes().find(b'","')
+    bounds = [0, 1, middle, middle + 1, middle + 2, size - 2, size - 1]
+    if middle < 3 or size > 42 or (letters[:, bounds] != np.frombuffer(b'["",""]', np.uint8)).any():
+        return None
+    first, second = letters[:, 2:middle] - _ZERO, letters[:, middle + 3 : size - 2] - _ZERO
+    if max(first.shape[1], second.shape[1]) > 18 or first.max() > 9 or not second.size or second.max() > 9:
+        return None
+    return _value(first), _value(second)
+
+
+_ZERO = np.uint8(ord("0"))
+
+
+def _value(digits: npt.NDArray[np.uint8]) -> Longs:
+    found = np.zeros(len(digits), np.int64)
+    for column in digits.T:
+        found *= 10
+        found += column
+    return found
 
 
 def _long(texts: pa.Array) -> pa.Array:

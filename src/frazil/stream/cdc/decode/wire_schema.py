@@ -28,19 +28,28 @@ _UNSAID = 64
 _SOURCE_TYPE = "__debezium.source.column.type"
 
 
-def connect_wire(document: Mapping[str, Any]) -> Wire:
-    """Of the `schema` part of a message, or of a part of it."""
+def connect_wire(document: Any) -> Wire:
+    """Of the `schema` part of a message; InvalidConfig if it is none."""
+    try:
+        return _connect(document)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise InvalidConfig("the schema of the message is none of Kafka Connect's") from None
+
+
+def _connect(document: Mapping[str, Any]) -> Wire:
     kind = document.get("type")
     if kind == "struct":
-        inner = tuple((str(one["field"]), connect_wire(one)) for one in document.get("fields") or ())
+        inner = tuple((str(one["field"]), _connect(one)) for one in document.get("fields") or ())
+        if len(dict(inner)) < len(inner):
+            raise ValueError(inner)
         return Wire("struct", document.get("name") or "", inner=inner)
     if kind == "array":
-        return Wire("array", inner=(("element", connect_wire(document["items"])),))
+        return Wire("array", inner=(("element", _connect(document["items"])),))
     if kind == "map":
-        return _map(connect_wire(document["keys"]), connect_wire(document["values"]))
+        return _map(_connect(document["keys"]), _connect(document["values"]))
     found = _CONNECT_KINDS.get(str(kind))
     if found is None:
-        raise InvalidConfig(f"a schema of Kafka Connect has a type '{kind}' that is not known")
+        raise ValueError(kind)
     return _named(found, document.get("name") or "", document.get("parameters") or {})
 
 
