@@ -27,6 +27,8 @@ from frazil.devstack.postgres import Postgres
 
 Row = dict[str, Any]
 _SECONDS = 90.0
+#: A table beside the test's own, by whose rows the source knows how far its connector is.
+MARKS = "frazil_marks"
 _numbers = itertools.count(1)
 
 
@@ -51,11 +53,14 @@ class Tail:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
+    def end(self) -> int:
+        """How many records there are now."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=10)
+        return int(end)
+
     def skip(self) -> None:
         """To the end as it is now."""
-        partition = TopicPartition(self._topic, 0)
-        _, end = self._consumer.get_watermark_offsets(partition, timeout=10)
-        self._consumer.assign([TopicPartition(self._topic, 0, end)])
+        self._consumer.assign([TopicPartition(self._topic, 0, self.end())])
 
     def raw(self, count: int) -> list[Message]:
         found: list[Message] = []
@@ -91,6 +96,7 @@ class Source(ABC):
     dialect: ClassVar[str]
     #: What comes before a table's name in Debezium's names for it.
     namespace: str
+    server: Postgres | MariaDb
 
     def __init__(
         self,
@@ -103,6 +109,8 @@ class Source(ABC):
     ) -> None:
         self.kafka = kafka
         self.connect = connect
+        self._marks = 0
+        self._crashed = False
         self.name = f"{self.dialect}_{os.getpid()}_{next(_numbers)}"
         password, port = self._create()
         self._secrets = {"database.password": password}
@@ -123,9 +131,39 @@ class Source(ABC):
 
     def start(self) -> None:
         """Create the connector: its snapshot begins."""
+        self.run(f"CREATE TABLE {MARKS} (id INT PRIMARY KEY)", *self.publishing(MARKS))
         self.kafka.create_topic(self.capture.signals)
         self.connect.create_connector(self.name, self._config(), secrets=self._secrets)
         self.connect.wait_running(self.name)
+
+    def crash(self) -> None:
+        """The server crashes and starts again.
+
+        A connector that was just starting gives up for good; `settle` restarts it.
+        """
+        self.server.kill()
+        self.server.start()
+        self.disconnect()
+        self._crashed = True
+
+    def settle(self) -> None:
+        """Return when Kafka has everything that was committed until now."""
+        self._mark()
+        position = self._position()
+        # What is on record as read lags behind by a transaction.
+        self._mark()
+        deadline = time.monotonic() + _SECONDS
+        while not self._reached(self.connect.offset(self.name) or {}, position):
+            state = self.connect.status(self.name)
+            assert time.monotonic() < deadline, f"{self.name} is behind: {state}"
+            if self._crashed and any(task["state"] == "FAILED" for task in state["tasks"]):
+                self.connect.restart_connector(self.name)
+                self._crashed = False
+            time.sleep(0.1)
+
+    def _mark(self) -> None:
+        self._marks += 1
+        self.run(f"INSERT INTO {MARKS} VALUES ({self._marks})")
 
     def topic(self, table: str) -> str:
         return f"{self.name}.{self.namespace}.{table}"
@@ -162,6 +200,14 @@ class Source(ABC):
         """Close the connection; the next call opens another."""
 
     @abstractmethod
+    def _position(self) -> int:
+        """How far the server's log is."""
+
+    @abstractmethod
+    def _reached(self, offset: Mapping[str, Any], position: int) -> bool:
+        """Whether a connector with that offset on record has put all before `position` into Kafka."""
+
+    @abstractmethod
     def _create(self) -> tuple[str, int]:
         """Make database and user; the user's password, and the server's port."""
 
@@ -175,6 +221,7 @@ class Source(ABC):
 class PostgresSource(Source):
     dialect: ClassVar[str] = "postgres"
     namespace = "public"
+    server: Postgres
 
     def __init__(self, server: Postgres, kafka: Kafka, connect: KafkaConnect, **settings: Any) -> None:
         self.server = server
@@ -210,6 +257,13 @@ class PostgresSource(Source):
         if connection is not None:
             self._runner.run(_close(connection))
 
+    def _position(self) -> int:
+        sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+        return int(self._runner.run(self._connected().fetchval(sql)))
+
+    def _reached(self, offset: Mapping[str, Any], position: int) -> bool:
+        return int(offset.get("lsn") or 0) >= position
+
     def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
         if self._connection is None or self._connection.is_closed():
             self._connection = self._runner.run(_open(self.server.url_of(self.name)))
@@ -231,6 +285,7 @@ class PostgresSource(Source):
 
 class MariaDbSource(Source):
     dialect: ClassVar[str] = "mariadb"
+    server: MariaDb
 
     def __init__(self, server: MariaDb, kafka: Kafka, connect: KafkaConnect, **settings: Any) -> None:
         self.server = server
@@ -266,6 +321,14 @@ class MariaDbSource(Source):
         if connection is not None:
             connection.close()
 
+    def _position(self) -> int:
+        with self._connected().cursor() as cursor:
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            return _sequence((cursor.fetchone() or ("",))[0])
+
+    def _reached(self, offset: Mapping[str, Any], position: int) -> bool:
+        return _sequence(offset.get("gtids") or "") >= position
+
     def _connected(self) -> pymysql.Connection[pymysql.cursors.Cursor]:
         if self._connection is None or not self._connection.open:
             self._connection = pymysql.connect(
@@ -291,6 +354,11 @@ class MariaDbSource(Source):
         return mariadb_connector(self.capture, server_id=5400 + next(_numbers))
 
 
+def _sequence(gtid: str) -> int:
+    """The last number of a GTID: `domain-server-sequence`. There is one domain."""
+    return int(gtid.rpartition("-")[2] or 0)
+
+
 def _typed(value: Any, kind: int) -> Any:
     """What the driver makes of it, told apart further: it has one type for some of MariaDB's."""
     if value is None:
@@ -308,7 +376,8 @@ def _typed(value: Any, kind: int) -> Any:
 
 
 async def _open(url: str) -> asyncpg.Connection[asyncpg.Record]:
-    connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(url)
+    # Plans that are kept break when a table is altered.
+    connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(url, statement_cache_size=0)
     return connection
 
 
