@@ -20,6 +20,7 @@ from frazil.stream.decoding import Reading, Rows, decoded
 from frazil.stream.needs import Lacking, Needs
 from frazil.stream.outlets import Outlet, Writing
 from frazil.stream.source import Slice
+from frazil.stream.worker_costs import settle
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -110,6 +111,7 @@ def ingest(
     writing: Writing,
 ) -> Iterator[TaskReport]:
     """The fused path: fetch, decode and write, all in Arrow."""
+    settle()
     for number, slices in tasks:
         try:
             yield _ingest(slices, reading.value, open_outlet(number, keys, writing))

@@ -21,6 +21,7 @@ from frazil.stream.cdc.tasks import Job, fetched, folded
 from frazil.stream.jobs import translated
 from frazil.stream.source import Reader
 from frazil.stream.tasks import Failure
+from frazil.stream.worker_costs import settle
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -89,6 +90,7 @@ def _bucket(number: int) -> int:
 def _looked_up(
     tasks: Iterator[LookupTask], sent: Broadcast[tuple[Lookup, VendedCredentials | None]]
 ) -> Iterator[Found | Failure]:
+    settle()
     lookup, credentials = sent.value
     for task in tasks:
         try:

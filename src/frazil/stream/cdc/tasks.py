@@ -25,13 +25,14 @@ from frazil.lake.writer import TableWriter
 from frazil.stream.cdc.change_log import logged
 from frazil.stream.cdc.changes import ChangeDecoder, Changes, Shape
 from frazil.stream.cdc.decode import change_decoder
-from frazil.stream.cdc.fold import fold, softened
+from frazil.stream.cdc.fold import fold
 from frazil.stream.cdc.order import admit, mark_at, not_below, raised
 from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.dead_letters import letters
 from frazil.stream.source import Reader, Slice
 from frazil.stream.tasks import Failure, SliceReport
+from frazil.stream.worker_costs import settle
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -96,10 +97,12 @@ class LaneReport:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     #: By table.
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    #: Arrow streams: the keys whose rows in the table go, and rows with holes, which are in `holes`.
+    #: Arrow streams: the keys whose rows in the table go, and rows with holes, which are in `holes`; the table
+    #: has what fills them under the keys in `origins`.
     keys: bytes | None = None
     patches: bytes | None = None
     holes: Sequence[bytes] = ()
+    origins: bytes | None = None
     #: All rows that were there before went, and where in the order of commits, if that is known.
     truncated: bool = False
     floor: Mark | None = None
@@ -131,6 +134,7 @@ Handed: TypeAlias = tuple[int, Chunk | LaneReport]
 
 def fetched(tasks: Iterator[tuple[int, tuple[Slice, ...]]], job: Broadcast[Job]) -> Iterator[Handed]:
     """The first stage: fetch, decode, leave out replays, spread by key."""
+    settle()
     for number, slices in tasks:
         by_lane: dict[str, list[Slice]] = defaultdict(list)
         for part in slices:
@@ -145,6 +149,7 @@ def fetched(tasks: Iterator[tuple[int, tuple[Slice, ...]]], job: Broadcast[Job])
 
 def folded(handed: Iterator[Handed], job: Broadcast[Job]) -> Iterator[LaneReport]:
     """The second stage: the last change of each key; rows into files."""
+    settle()
     chunks: dict[str, list[Chunk]] = defaultdict(list)
     failed: set[str] = set()
     bucket = 0
@@ -272,10 +277,7 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
     if changes is None:
         return LaneReport(lane.name)
     assert lane.rows is not None, "changes are handed on for its rows"
-    rows, order = apart(changes)
-    if lane.soft_delete is not None:
-        rows, order = softened(rows, order, lane.key, lane.soft_delete)
-    result = fold(rows, order, lane.key)
+    result = fold(*apart(changes), lane.key, lane.soft_delete)
     rows = result.rows
     files: tuple[DataFile, ...] = ()
     if len(rows):
@@ -294,6 +296,7 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
         keys=packed(result.keys),
         patches=packed(result.patches) if len(result.patches) else None,
         holes=result.holes.to_pylist(),
+        origins=packed(result.origins) if len(result.patches) else None,
         upserted=len(result.rows) + len(result.patches),
         deleted=len(result.deleted),
     )
