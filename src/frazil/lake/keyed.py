@@ -46,7 +46,7 @@ class Round:
     keys: pa.Table
     #: Files with the rows that come.
     rows: Sequence[DataFile] = ()
-    #: Rows that come with values of the current ones. Their keys need not be among `keys`.
+    #: Rows that come with values of the current ones, which go. Keys of these need not be among `keys`.
     patches: Patches | None = None
     #: All rows go first.
     truncates: bool = False
@@ -175,7 +175,7 @@ class KeyedRound:
         wanted = self._wanted
         schema = self._keyed.key_schema(table)
         names = [field.name for field in schema]
-        parts = [wanted.keys] if wanted.patches is None else [wanted.patches.rows, wanted.keys]
+        parts = [wanted.keys] if wanted.patches is None else [wanted.patches.keys, wanted.keys]
         fitter = Columns(schema).fitter
         batches = [fitter.fit(batch) for part in parts for batch in part.select(names).to_batches()]
         keys = pa.Table.from_batches(batches, fitter.schema)

@@ -22,6 +22,13 @@ class Patches:
     rows: pa.Table
     #: One bit for each column of `rows`, the lowest of the first byte being the first; null: none.
     holes: pa.BinaryArray
+    #: The keys of the current rows, where they are not those of `rows`: the key of a row may have changed.
+    origins: pa.Table | None = None
+
+    @property
+    def keys(self) -> pa.Table:
+        """What the current rows are looked up by."""
+        return self.rows if self.origins is None else self.origins
 
     def __len__(self) -> int:
         return len(self.holes)

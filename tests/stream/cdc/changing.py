@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 
 #: What Debezium puts in for a large value that did not change.
 UNCHANGED = "__debezium_unavailable_value"
-Event = tuple[bytes | None, bytes | None]
+#: Key, value and headers.
+Event = tuple[bytes | None, bytes | None, dict[str, bytes]]
 
 
 @dataclass
@@ -41,12 +42,20 @@ class ChangingTable:
         only = dict(zip(self.key, key, strict=True))
         self._send("d", only, None, before=row if whole else only | _nothing(row, only))
         if tombstone:
-            self.events.append((_json(only), None))
+            self.events.append((_json(only), None, {}))
 
     def change_key(self, old: Sequence[Any], **row: Any) -> None:
-        """As Debezium tells it: the old row goes, the new one comes."""
+        """As Debezium tells it: the old row goes and the new one comes, by one record of the log."""
+        before = self.rows[tuple(old)]
+        new = {name: before[name] if value == UNCHANGED else value for name, value in row.items()}
         self.delete(*old)
-        self.put(**row)
+        key, value, _ = self.events[-2]
+        self.events[-2] = (key, value, {"__debezium.newkey": b"{}"})
+        self.lsn -= 10
+        self._put(new)
+        self._send("c", row, row)
+        key, value, _ = self.events[-1]
+        self.events[-1] = (key, value, {"__debezium.oldkey": b"{}"})
 
     def truncate(self) -> None:
         self.rows.clear()
@@ -56,8 +65,8 @@ class ChangingTable:
         """What is waiting, or other events once more."""
         if events is None:
             events, self.events = self.events, []
-        for key, value in events:
-            producer.produce(topic, value, key, partition=0)
+        for key, value, headers in events:
+            producer.produce(topic, value, key, partition=0, headers=dict(headers))
         assert producer.flush(30) == 0
 
     def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -94,7 +103,7 @@ class ChangingTable:
         }
         value = {"before": before, "after": after, "source": source, "transaction": None, "op": op}
         key = None if row is None else _json({name: row[name] for name in self.key})
-        self.events.append((key, _json(value | {"ts_ms": self.ts_ms})))
+        self.events.append((key, _json(value | {"ts_ms": self.ts_ms}), {}))
 
 
 def _nothing(row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,27 @@ def test_as_a_dictionary(changes: list[dict[str, Any]], composite: bool) -> None
     assert seen(fold(*tables(changes), key), key) == expected
 
 
+def test_a_key_that_was_changed() -> None:
+    """What the row lacks is found under its old key: in the round, or in the table."""
+    changes: list[dict[str, Any]] = [
+        {"op": Op.UPDATE, "id": 1, "a": "x", "b": _HOLE},
+        {"op": Op.DELETE, "id": 1},
+        {"op": Op.CREATE, "id": 2, "a": _HOLE, "b": _HOLE},
+        {"op": Op.DELETE, "id": 2},
+        {"op": Op.CREATE, "id": 3, "a": _HOLE, "b": _HOLE},
+    ]
+    rows, order = tables(changes)
+    order = order.set_column(2, "line", pa.array(["lsn"] * 5))
+    order = order.set_column(3, "at0", pa.array([1, 2, 2, 3, 3]))
+    folded = fold(rows, order, ["id"])
+    assert seen(folded, ["id"]) == {
+        (1,): None,
+        (2,): None,
+        (3,): {"id": 3, "part": None, "a": "x", "b": _HOLE},
+    }
+    assert folded.origins.to_pylist() == [{"id": 1}]
+
+
 @pytest.mark.parametrize("width", [9, 200])
 def test_holes_of_wide_tables(width: int) -> None:
     schema = pa.schema([("id", pa.int64()), *((f"c{n}", pa.int64()) for n in range(width))])

@@ -81,7 +81,7 @@ def test_the_rows_survive_every_kill(shelf: Shelf, kafka: Kafka, version: int) -
     given, sent = config(shelf, kafka, topic, table, version), 0
     for point in IN_DRIVER:
         some_changes(rng, source, 80)
-        sent += sum(value is not None for _, value in source.events)
+        sent += sum(value is not None for _, value, _ in source.events)
         source.send(producer, topic)
         with Run(given, "--once", failpoint=point) as run:
             assert run.wait() == -signal.SIGKILL, run.story()

@@ -166,7 +166,11 @@ class Lane:
         key = self._keyed.key_schema(self.rows).to_arrow()
         patches = None
         if result.patches:
-            patches = Patches(pa.concat_tables(result.patches), pa.array(result.holes, pa.binary()))
+            patches = Patches(
+                pa.concat_tables(result.patches),
+                pa.array(result.holes, pa.binary()),
+                pa.concat_tables(result.origins),
+            )
         wanted = Round(
             pa.concat_tables(result.keys) if result.keys else key.empty_table(),
             tuple(result.files.get(name, ())),

@@ -30,6 +30,10 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 
+#: So often a lane waits for the second half of a change; a connector that died may never send it.
+_WAITS = 5
+
+
 @dataclass
 class _Line:
     """A lane, and how it fares."""
@@ -44,6 +48,11 @@ class _Line:
     #: A bad record: the lane goes up to it and no further.
     bad: BadRecord | None = None
     lags: tuple[int, ...] = ()
+    #: The next round ends before this record, and is folded in one bucket.
+    cut: tuple[str, int, int] | None = None
+    alone: bool = False
+    #: Rounds in a row that had to wait for the record behind their end.
+    waits: int = 0
 
     @property
     def ready(self) -> bool:
@@ -170,8 +179,13 @@ class ChangeLoop(Loop):
             plan = plan.before(*line.bad.position)
             if not plan.tasks:
                 raise line.bad
+        cut, line.cut = line.cut, None
+        if cut is not None:
+            plan = plan.before(*cut)
+            line.waits = 0 if plan.tasks else line.waits + 1
         line.lags = plan.lags.get(line.lane.topic, ())
-        return line.lane.begin(plan, self._jobs.parallelism) if plan.tasks else None
+        slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
+        return line.lane.begin(plan, slots) if plan.tasks else None
 
     def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: _Round) -> None:
         """Commit each lane that can; the others tell why not."""
@@ -208,6 +222,9 @@ class ChangeLoop(Loop):
             if turn.ticket is None:
                 self._claimed(line.lane)
             done.again = True
+            return False
+        if result.alone or (result.cut is not None and line.waits < _WAITS):
+            line.cut, line.alone, done.again = result.cut, result.alone, True
             return False
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None

@@ -32,7 +32,10 @@ class LaneResult:
     keys: list[pa.Table] = field(default_factory=list)
     patches: list[pa.Table] = field(default_factory=list)
     holes: list[bytes] = field(default_factory=list)
+    origins: list[pa.Table] = field(default_factory=list)
     shape: Shape | None = None
+    cut: tuple[str, int, int] | None = None
+    alone: bool = False
     failure: Failure | None = None
 
     @classmethod
@@ -58,6 +61,10 @@ class LaneResult:
         if report.patches is not None:
             self.patches.append(unpacked(report.patches))
             self.holes += report.holes
+        if report.origins is not None:
+            self.origins.append(unpacked(report.origins))
         if report.shape is not None:
             self.shape = report.shape if self.shape is None else self.shape | report.shape
+        self.cut = self.cut or report.cut
+        self.alone |= report.alone
         self.failure = self.failure or report.failure

@@ -26,6 +26,7 @@ from frazil.stream.cdc.change_log import logged
 from frazil.stream.cdc.changes import ChangeDecoder, Changes, Shape
 from frazil.stream.cdc.decode import change_decoder
 from frazil.stream.cdc.fold import fold
+from frazil.stream.cdc.moves import half_a_move, has_moves
 from frazil.stream.cdc.order import admit, mark_at, not_below, raised
 from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
 from frazil.stream.config.model import DebeziumFormat
@@ -97,8 +98,8 @@ class LaneReport:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     #: By table.
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    #: Arrow streams: the keys whose rows in the table go, and rows with holes, which are in `holes`; the table
-    #: has what fills them under the keys in `origins`.
+    #: Arrow streams: the keys whose rows in the table go, and rows with holes, which are in `holes`; what
+    #: fills them is in the table under the keys in `origins`.
     keys: bytes | None = None
     patches: bytes | None = None
     holes: Sequence[bytes] = ()
@@ -111,7 +112,15 @@ class LaneReport:
     deleted: int = 0
     #: The table is not there or lacks columns.
     shape: Shape | None = None
+    #: The round must end before this record, or be folded in one bucket: the key of a row was changed.
+    cut: tuple[str, int, int] | None = None
+    alone: bool = False
     failure: Failure | None = None
+
+    @property
+    def redone(self) -> bool:
+        """Nothing of the round can land as it is."""
+        return bool(self.failure or self.shape or self.cut or self.alone)
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ def folded(handed: Iterator[Handed], job: Broadcast[Job]) -> Iterator[LaneReport
         if isinstance(each, Chunk):
             chunks[each.lane].append(each)
             continue
-        if each.failure is not None or each.shape is not None:
+        if each.redone:
             failed.add(each.lane)
         yield each
     for name, several in chunks.items():
@@ -184,6 +193,8 @@ class _LaneReading:
         self._shape: Shape | None = None
         self._ages: dict[int, int] = defaultdict(int)
         self._floor: Mark | None = None
+        self._cut: tuple[str, int, int] | None = None
+        self._alone = False
         self._writers: dict[str, TableWriter] = {}
         self._records: dict[Slice, int] = {}
         self._bad: dict[Slice, int] = {}
@@ -192,9 +203,13 @@ class _LaneReading:
         try:
             for part in slices:
                 self._records[part] = self._bad[part] = 0
+                half = None
                 for raw in self.job.reader.read([part]):
                     reach("task.fetched")
-                    yield from self._take(part, self._decoder.decode(raw))
+                    changes = self._decoder.decode(raw)
+                    half = half_a_move(changes) if len(changes.order) else half
+                    yield from self._take(part, changes)
+                self._cut = self._cut or half
             files = {name: tuple(writer.close()) for name, writer in self._writers.items()}
         except BaseException:
             for writer in self._writers.values():
@@ -209,6 +224,8 @@ class _LaneReading:
                 self._marks,
                 files,
                 shape=self._shape,
+                cut=self._cut,
+                alone=self._alone,
                 truncated=any(self._ages.values()),
                 floor=self._floor,
             ),
@@ -249,6 +266,8 @@ class _LaneReading:
                 yield (self.lane.first + bucket) % self.job.buckets, chunk
         if not len(rows):
             return
+        # What a row with a new key lacks is where its old key is.
+        self._alone = self._alone or (self.lane.buckets > 1 and has_moves(order))
         for bucket, part in spread(together(rows, order), rows, self.lane.spread, self.lane.buckets):
             chunk = Chunk(self.lane.name, partition, self._ages[partition], packed(part))
             yield (self.lane.first + bucket) % self.job.buckets, chunk
