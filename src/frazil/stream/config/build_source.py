@@ -174,7 +174,9 @@ class SourceBuilder:
     ) -> DebeziumFormat:
         if options.get("encoding") == "avro" and registry is None:
             self.problems.add(place, "format: debezium in avro needs a 'registry'")
-        return DebeziumFormat(registry=registry, **options)
+        units = options.get("units")
+        told = {key: value for key, value in options.items() if key != "units"}
+        return DebeziumFormat(registry=registry, units=dict(units.values) if units else {}, **told)
 
     def _protobuf(
         self, options: Mapping[str, Any], registry: Registry | None, place: Place

@@ -26,6 +26,21 @@ DEBEZIUM = Record(
             "For sources that have no log: the column by which changes of a row are ordered.",
             "none: the log of the database",
         ),
+        "decimals": Key(
+            Text("precise or string", words=("precise", "string")),
+            "Of messages without schemas: the connector's decimal.handling.mode, which they do not tell.",
+            "precise",
+        ),
+        "units": Key(
+            MapOf(
+                Text("ms, us or ns", words=("ms", "us", "ns")),
+                "column",
+                about="Milliseconds, microseconds or nanoseconds.",
+            ),
+            "Of messages without schemas: of columns that are times and come as numbers, the unit, which they "
+            "do not tell; under * that of all others.",
+            "none: such columns are refused",
+        ),
     }
 )
 POSTGRES = Record(

@@ -90,7 +90,14 @@ def _format(format_: Format) -> Any:
             return {"avro": format_.schema}
         case DebeziumFormat():
             return {
-                "debezium": [format_.encoding, format_.envelope, format_.placeholder, format_.sequence_by]
+                "debezium": [
+                    format_.encoding,
+                    format_.envelope,
+                    format_.placeholder,
+                    format_.sequence_by,
+                    format_.decimals,
+                    sorted(format_.units.items()),
+                ]
             }
         case ProtobufFormat():
             digest = hashlib.sha256(format_.descriptors or b"").hexdigest()

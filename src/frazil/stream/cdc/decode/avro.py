@@ -16,7 +16,6 @@ from frazil.stream.cdc.decode.base import Batch, ChangesBase, moved
 from frazil.stream.cdc.decode.finish import IGNORED, codes_of, facts_of, unfit
 from frazil.stream.cdc.decode.flat import split_meta
 from frazil.stream.cdc.decode.holes import Placeholder
-from frazil.stream.cdc.decode.keys import first_key
 from frazil.stream.cdc.decode.position import SOURCE_FIELDS, Source
 from frazil.stream.cdc.decode.rows import Columns, Rows, joined
 from frazil.stream.cdc.decode.trouble import Longs, mask_of
@@ -25,7 +24,7 @@ from frazil.stream.cdc.decode.wire_schema import avro_wire
 from frazil.stream.config.model import AvroFormat, DebeziumFormat, Registry
 from frazil.stream.decode.avro import AvroDecoder
 from frazil.stream.decode.decoded import Fault, Undecodable
-from frazil.stream.registry import HEADER_BYTES, NO_HEADER, NO_VALUE, RegistryClient, header_ids, split_header
+from frazil.stream.registry import HEADER_BYTES, NO_HEADER, NO_VALUE, RegistryClient, header_ids
 from frazil.stream.source import RawBatch
 
 _LONGEST = 2**31 - 1
@@ -198,9 +197,13 @@ class _AvroKeys:
         self._placeholder = Placeholder(settings.placeholder)
 
     def names(self, raw: RawBatch) -> tuple[str, ...]:
-        first = first_key(raw)
-        header = None if first is None else split_header(first)
-        writer = "" if header is None else self._writers.get(header[0])
+        """Of most of them."""
+        ids = header_ids(raw.keys) if raw.keys is not None else np.zeros(0, np.int64)
+        known = ids[ids >= 0]
+        if not len(known):
+            return ()
+        numbers, counts = np.unique(known, return_counts=True)
+        writer = self._writers.get(int(numbers[np.argmax(counts)]))
         return () if isinstance(writer, str) else tuple(name for name, _ in writer.wire.inner)
 
     def read(self, keys: pa.BinaryArray, places: Longs, fields: tuple[Field, ...]) -> Rows | None:

@@ -28,7 +28,7 @@ _SAMPLE = 1000
 _ROUNDS = 8
 REFUSED = (
     "looks like base64, and a message without schemas does not tell whether it is a decimal, nor its scale: "
-    "name the column's type in `columns` (decimal(p, s), binary or string), set `decimal.handling.mode` to "
+    "name the column's type in `schema` (decimal(p, s), binary or string), set `decimal.handling.mode` to "
     "string or double in the connector, or turn schemas on there"
 )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from frazil.core.errors import InvalidConfig
@@ -15,11 +15,14 @@ from frazil.stream.cdc.decode.groups import schema_groups
 from frazil.stream.cdc.decode.holes import Placeholder
 from frazil.stream.cdc.decode.loose import loose
 from frazil.stream.cdc.decode.rows import Columns, JsonRows, Rows, joined
-from frazil.stream.cdc.decode.trouble import Longs, mask_of
+from frazil.stream.cdc.decode.trouble import Longs
 from frazil.stream.cdc.decode.wire import Wire
 from frazil.stream.cdc.decode.wire_schema import connect_wire
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.source import RawBatch
+
+#: So many keys are asked for their names: one that is broken must not decide for all.
+_SAMPLE = 20
 
 
 class JsonKeys:
@@ -31,15 +34,12 @@ class JsonKeys:
         self._readers: dict[tuple[bytes, tuple[Field, ...]], JsonRows] = {}
 
     def names(self, raw: RawBatch) -> tuple[str, ...]:
-        """Fields of the first key of a batch; none: its messages have no keys."""
-        first = first_key(raw)
-        try:
-            document = json.loads(first) if first is not None else None
-        except (ValueError, RecursionError):
+        """Fields of the keys of a batch, of most of the first ones; none: its messages have no keys."""
+        if raw.keys is None:
             return ()
-        if isinstance(document, dict) and set(document) == {"schema", "payload"}:
-            document = document["payload"]
-        return tuple(document) if isinstance(document, dict) else ()
+        found = Counter(map(_names, raw.keys.drop_null()[:_SAMPLE].to_pylist()))
+        del found[()]
+        return found.most_common(1)[0][0] if found else ()
 
     def read(self, keys: pa.BinaryArray, places: Longs, fields: tuple[Field, ...]) -> Rows | None:
         """Columns of those that have a key, at their places; None: there are none."""
@@ -70,12 +70,14 @@ class JsonKeys:
         return JsonRows(columns, wires, {}, strict=False)
 
 
-def first_key(raw: RawBatch) -> bytes | None:
-    if raw.keys is None or raw.keys.null_count == len(raw.keys):
-        return None
-    place = int(np.flatnonzero(mask_of(raw.keys.is_valid()))[0])
-    found = raw.keys[place].as_py()
-    return found if isinstance(found, bytes) else None
+def _names(key: bytes) -> tuple[str, ...]:
+    try:
+        document = json.loads(key)
+    except (ValueError, RecursionError):
+        return ()
+    if isinstance(document, dict) and set(document) == {"schema", "payload"}:
+        document = document["payload"]
+    return tuple(document) if isinstance(document, dict) else ()
 
 
 def _moved(rows: Rows, places: Longs) -> Rows:
