@@ -37,8 +37,8 @@ DEBEZIUM = Record(
                 "column",
                 about="Milliseconds, microseconds or nanoseconds.",
             ),
-            "Of messages without schemas: of columns that are times and come as numbers, the unit, which they "
-            "do not tell; under * that of all others.",
+            "Of messages without schemas: of columns that are times and come as numbers, the unit, which "
+            "they do not tell; under * that of all others.",
             "none: such columns are refused",
         ),
     }

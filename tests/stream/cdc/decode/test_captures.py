@@ -400,3 +400,12 @@ def test_decimals_whose_scale_nobody_tells() -> None:
     assert "decimal.handling.mode" in found.bad[0].reason
     assert [row["id"] for row in found.rows.to_pylist()] == [2, 3]
     assert set(found.order.column("op").to_pylist()) == {Op.DELETE}
+
+
+@pytest.mark.parametrize("name", ["maria.ddl", "pg.transaction", "pgs.transaction"])
+def test_messages_that_are_no_changes(name: str) -> None:
+    """About DDL and transactions: they make no table, unless it is said that they are rows."""
+    found = decode(captured(name))
+    assert (found.shape, found.bad) == (None, ())
+    assert not len(decode(captured(name), columns(id="string")).rows)
+    assert decode(captured(name), None, DebeziumFormat(envelope="flat")).shape is not None

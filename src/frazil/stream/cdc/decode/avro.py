@@ -106,7 +106,9 @@ class AvroChanges(ChangesBase):
             if isinstance(writer, str):
                 fault = Fault.BROKEN if number == NO_HEADER else Fault.UNKNOWN_SCHEMA
                 batch.bad += [Undecodable(int(place), writer, None, fault) for place in places]
-            elif self.is_flat(batch, {name for name, _ in writer.wire.inner}):
+            elif self.is_other(names := {name for name, _ in writer.wire.inner}):
+                continue
+            elif self.is_flat(batch, names):
                 self._flat(batch, writer, places, values)
             else:
                 self._enveloped(batch, writer, places, values)

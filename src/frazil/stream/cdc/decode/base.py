@@ -21,6 +21,9 @@ from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.source import RawBatch
 
+_TRANSACTION = {"status", "id", "event_count", "data_collections"}
+_DDL = {"source", "databaseName", "ddl", "tableChanges"}
+
 
 class Keys(Protocol):
     """Reads the keys of messages."""
@@ -78,8 +81,9 @@ class ChangesBase:
             batch.flat = self.settings.envelope == "flat"
         self.read(batch)
         if batch.shape is not None or not self.known:
-            shape = None if batch.shape is None else Shape(batch.shape, batch.key)
-            return nothing(raw, self.schema, [] if shape else batch.bad, shape)
+            shape = Shape(batch.shape, batch.key) if batch.shape and batch.shape.fields else None
+            bad = [] if shape else batch.bad
+            return nothing(raw, self.schema, bad, shape, with_transactions=self.transactions)
         if batch.flat and not batch.marked:
             self._tombstones(batch)
         return finished(
@@ -101,6 +105,13 @@ class ChangesBase:
         if batch.flat is None:
             batch.flat = not ("op" in names and names & {"before", "after", "source"})
         return batch.flat
+
+    def is_other(self, names: set[str]) -> bool:
+        """Messages of Debezium's own that are no changes: about transactions, about DDL, heartbeats. Of those
+        that are said to be changes, none are."""
+        if self.settings.envelope != "auto":
+            return False
+        return names == {"ts_ms"} or names >= _TRANSACTION or names >= _DDL
 
     def grow(self, batch: Batch, columns: Fields) -> bool:
         """Whether the table would need something for these columns."""

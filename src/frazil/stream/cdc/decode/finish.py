@@ -163,7 +163,7 @@ def finished(
     """All parts in the order of the log."""
     rows = joined([part.rows for part in parts]) if parts else None
     if rows is None:
-        return nothing(raw, schema, bad)
+        return nothing(raw, schema, bad, with_transactions=with_transactions)
     facts = _in_order(parts)
     line, at = facts.positions.line, facts.positions.at
     if sequence_by is not None:
@@ -210,10 +210,18 @@ def _in_order(parts: list[Part]) -> Facts:
     return Facts(whole.op[order], positions, whole.ts[order], whole.transactions.take(numbers))
 
 
-def nothing(raw: RawBatch, schema: Schema, bad: list[Undecodable], shape: Shape | None = None) -> Changes:
+def nothing(
+    raw: RawBatch,
+    schema: Schema,
+    bad: list[Undecodable],
+    shape: Shape | None = None,
+    *,
+    with_transactions: bool,
+) -> Changes:
     """No changes: there are none, or the table has to grow first."""
     empty = [pa.array([], field.type) for field in schema.to_arrow()]
     rows = pa.RecordBatch.from_arrays(empty, schema=schema.to_arrow())
     order = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in ORDER], schema=ORDER)
     bad = sorted(bad, key=lambda one: one.index)
-    return Changes(raw, rows, order, tuple(bad), shape, pa.array([], pa.string()))
+    none = pa.array([], pa.string()) if with_transactions else None
+    return Changes(raw, rows, order, tuple(bad), shape, none)

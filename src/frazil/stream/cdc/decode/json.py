@@ -67,6 +67,8 @@ class JsonChanges(ChangesBase):
                     for place in group.places
                 ]
                 continue
+            if kind is None:
+                continue
             batch.marked |= "__deleted" in kind.extra
             if kind.columns is not None and self.grow(batch, kind.columns):
                 continue
@@ -75,23 +77,31 @@ class JsonChanges(ChangesBase):
             else:
                 self._enveloped(batch, group, kind)
 
-    def _kind(self, batch: Batch, group: Group) -> _Kind:
+    def _kind(self, batch: Batch, group: Group) -> _Kind | None:
+        """None: they are no changes."""
         known = self._kinds.get((group.head, batch.flat))
         if known is None:
             known = self._new_kind(batch, group)
+            if known is None:
+                return None
             self._kinds[group.head, batch.flat] = known
         batch.flat = known.flat
         return known
 
-    def _new_kind(self, batch: Batch, group: Group) -> _Kind:
+    def _new_kind(self, batch: Batch, group: Group) -> _Kind | None:
         schema = group.schema()
         if schema is None:
             row = _first(group.payload)
+            if self.is_other(set(row)):
+                return None
             flat = self.is_flat(batch, set(row))
             extra = meta_of_row(row) if flat else {}
             return _Kind(flat, None, extra, loose_reader(self.schema, self.settings, extra, strict=True))
         wire = connect_wire(schema)
-        flat = self.is_flat(batch, {name for name, _ in wire.inner})
+        names = {name for name, _ in wire.inner}
+        if self.is_other(names):
+            return None
+        flat = self.is_flat(batch, names)
         image = wire if flat else wire.field("after") or wire.field("before") or Wire("struct")
         columns, extra = split_meta(image.inner) if flat else (image.inner, {})
         odd = set(formless(columns))
