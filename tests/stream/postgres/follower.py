@@ -80,6 +80,9 @@ class Follower:
             time.sleep(0.05)
         raise AssertionError("never reached")
 
+    def snapshot(self, table: str) -> None:
+        self.feed.snapshot(table)
+
     def drop(self) -> None:
         drop(self.source)
 

@@ -106,9 +106,39 @@ def test_a_new_table_and_new_columns_while_running(shop: Shop, remote: Remote) -
     columns = [[f["field"] for f in record[4]["schema"]["fields"][1]["fields"]] for record in records]
     assert columns == [["id", "w"], ["id", "w", "n"]]
     remote.ask("land")
+    remote.ask("snapshot", table="public.b")
+    assert _ops(remote.ask("take", count=2)) == [("r", 1, 1), ("r", 2, 2)]
+    remote.ask("land")
+    shop.run("UPDATE b SET n = 8 WHERE id = 2")
+    assert _ops(remote.ask("take", count=1)) == [("u", 2, 2)]
+    remote.ask("land")
+    with pytest.raises(Refused, match=r"NotFound.*does not follow a table public\.keyless"):
+        remote.ask("snapshot", table="public.keyless")
     shop.run("DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY)")
     with pytest.raises(Refused, match=r"SourceChanged.*public.b was dropped and made again"):
         remote.ask("take", count=1)
+
+
+def test_a_snapshot_that_was_not_finished_begins_anew(shop: Shop, remote: Remote) -> None:
+    shop.run(f"{_A} {_series(1, 5)}")
+    source = shop.source("public.a")
+    remote.open(source)
+    remote.ask("begin")
+    assert _ops(remote.ask("take", count=3, most=3)) == [("r", n, n + 1) for n in range(3)]
+    stamp = remote.ask("land")
+    remote.ask("close")
+    # One of the rows that landed: only its delete can take it away again.
+    shop.run("DELETE FROM a WHERE id = 2")
+    remote.open(source)
+    remote.ask("begin", stamp=stamp)
+    rows = remote.ask("take", count=4)
+    assert _ops(rows) == [("r", number, row) for number, row in zip(range(3, 7), (1, 3, 4, 5), strict=True)]
+    stamp = remote.ask("land")
+    assert _ops(remote.ask("take", count=1)) == [("d", 0, 2)]
+    remote.ask("close")
+    remote.open(source)
+    remote.ask("begin", stamp=stamp)
+    assert _ops(remote.ask("take", count=1)) == [("d", 0, 2)]
 
 
 def test_a_bounded_run_ends_and_an_idle_slot_is_moved(shop: Shop, remote: Remote) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -70,9 +71,10 @@ class Engine:
         """Ends the run; nothing is acknowledged by that. `take` must not block any more."""
         with self._lock:
             self._through = None
-        if self._thread.is_alive():
+        while self._thread.is_alive():
+            # One that is just starting cannot be closed yet, and one that ended by itself not any more.
             _quietly(self._engine.close)
-            self._thread.join()
+            self._thread.join(0.2)
         self._offsets.cleanup()
 
     def _run(self) -> None:
@@ -195,9 +197,5 @@ def _write_offset(path: Path, prefix: str, lsn: int) -> None:
 
 
 def _quietly(action: Callable[[], object]) -> None:
-    """An engine that ended by itself cannot be closed."""
-    bridge = jpype()
-    try:
+    with suppress(jpype().JException):
         action()
-    except bridge.JException:
-        return

@@ -72,6 +72,14 @@ class PostgresFeed:
         tasks = min(parallelism, -(-total // limits.records_per_task))
         return RoundPlan(cut(parts, max(1, tasks)), dict(stamp.positions) | positions, total, lags)
 
+    def snapshot(self, table: str) -> None:
+        """Read all rows of a table (`schema.table`) again, with the next rounds; NotFound: not followed.
+
+        Only of a feed that has planned before.
+        """
+        if self._session is not None:
+            self._session.snapshot(table)
+
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """What was read is what the plan said: it was in memory."""
 

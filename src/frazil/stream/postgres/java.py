@@ -82,8 +82,6 @@ def _start(bridge: Any) -> None:
         raise ServiceError(
             f"the Java at {java.home} has no libjvm to run inside this process; set FRAZIL_JAVA to a full one"
         )
-    # At its end the process does not wait for threads of Java's.
-    importlib.import_module("jpype.config").destroy_jvm = False
     try:
         bridge.startJVM(
             str(library),

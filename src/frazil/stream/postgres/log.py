@@ -10,6 +10,7 @@ order; one round never takes both from a topic, which keeps their order.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,11 @@ class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def encode(self) -> str:
         return msgspec.json.encode(self).decode()
+
+
+def numbers(position: Position | None) -> list[int]:
+    """The next one of each partition."""
+    return [*(position.next if position is not None else ()), 0, 0][:2]
 
 
 def _number(anchor: Anchor) -> int:
@@ -138,7 +144,7 @@ class TopicLog:
     @classmethod
     def at(cls, position: Position | None, oid: str) -> TopicLog:
         state = TopicState.of(position)
-        landed = [*(position.next if position is not None else ()), 0, 0][:2]
+        landed = numbers(position)
         return cls(oid, landed, state.anchor(landed[STREAM]), state.done)
 
     def read(self, records: Records) -> None:
@@ -208,15 +214,15 @@ class TopicLog:
 
     def settle(self, position: Position) -> None:
         """It has landed: what is before it is let go."""
-        self.landed = list(position.next)
+        self.landed = numbers(position)
         self.anchor = TopicState.of(position).anchor(self.landed[STREAM])
         while self.chunks and self.chunks[0].end <= self.landed[self.chunks[0].partition]:
             self.chunks.popleft()
         if self.chunks:
             head = self.chunks[0]
             self.chunks[0] = head.cut(self.landed[head.partition], head.end)
-        while len(self.starts) > 1 and self.starts[1].number < self.landed[STREAM]:
-            self.starts.pop(0)
+        # That of the last one is still needed.
+        del self.starts[: max(bisect_left(self.starts, self.landed[STREAM], key=_number) - 1, 0)]
 
     @property
     def size(self) -> int:
@@ -244,7 +250,7 @@ class TopicLog:
 
     def _start(self, number: int) -> Anchor:
         """Of the transaction that the record is of."""
-        return [start for start in self.starts if start.number <= number][-1]
+        return self.starts[bisect_right(self.starts, number, key=_number) - 1]
 
 
 def held(chunks: Iterable[Chunk], part: Slice) -> list[Chunk]:

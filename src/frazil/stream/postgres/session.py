@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -9,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from frazil.core.errors import FrazilError, InvalidConfig, RoundFailed, SourceChanged, Unavailable
+from frazil.core.errors import FrazilError, InvalidConfig, NotFound, RoundFailed, SourceChanged, Unavailable
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.postgres.database import Database, Slot, SourceTable, explain, slot_gone
 from frazil.stream.postgres.engine import MESSAGE_PREFIX, Engine, snapshot_properties, stream_properties
-from frazil.stream.postgres.log import READS, STREAM, Chunk, TopicLog, TopicState, held, slot_target
+from frazil.stream.postgres.log import READS, STREAM, Chunk, TopicLog, TopicState, held, numbers, slot_target
 from frazil.stream.postgres.records import Batch
 from frazil.stream.postgres.slots import SlotNote
 from frazil.stream.postgres.source import PostgresSource, Snapshot
@@ -23,6 +24,8 @@ from frazil.stream.source import Slice
 _logger = logging.getLogger(__name__)
 #: So much of the database's log may wait behind a slot with nothing to say, before it is moved on.
 _IDLE_BYTES = 16 << 20
+#: Of a table that was not looked at yet.
+_UNKNOWN = ""
 
 
 class _Notice(msgspec.Struct):
@@ -43,6 +46,8 @@ class Session:
         self._refused: set[str] = set()
         self._stream: Engine | None = None
         self._snapshot: Engine | None = None
+        #: Tables whose rows are to be read.
+        self._waiting: list[SourceTable] = []
         #: Topics whose rows are being read; the stream waits meanwhile.
         self._reading: tuple[str, ...] = ()
         self._closed = False
@@ -55,6 +60,8 @@ class Session:
         self._confirmed = 0
 
     def open(self) -> None:
+        # A thread of Java's that comes into a Python that is ending would bring the process down.
+        atexit.register(self.close)
         self._database.check()
         slot = self._database.slot()
         self._check_slot(slot)
@@ -69,6 +76,7 @@ class Session:
         self._follow(tables)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -84,6 +92,8 @@ class Session:
         if self._snapshot is not None and not self._reading:
             self._snapshot.close()
             self._snapshot = None
+        if self._snapshot is None and self._waiting:
+            self._start_snapshot()
         if self._snapshot is None and self._stream is None:
             self._start_stream()
         if self._stream is not None and time.monotonic() >= self._polled + self._source.poll_seconds:
@@ -118,9 +128,9 @@ class Session:
         with self._changed:
             for topic, log in self._logs.items():
                 position = positions.get(topic)
-                if position is None or list(position.next) == log.landed:
+                if position is None or numbers(position) == log.landed:
                     continue
-                if any(after < before for after, before in zip(position.next, log.landed, strict=True)):
+                if any(after < before for after, before in zip(numbers(position), log.landed, strict=True)):
                     raise RoundFailed(
                         f"the stamp of {topic} went back to {position.next}: the source begins anew"
                     )
@@ -133,13 +143,28 @@ class Session:
     def caught_up_to(self) -> int:
         """Everything that was committed before this has landed; 0 while rows are being read."""
         with self._changed:
-            busy = self._stream is None or self._reading or any(log.chunks for log in self._logs.values())
+            busy = (
+                self._stream is None
+                or self._reading
+                or self._waiting
+                or any(log.chunks for log in self._logs.values())
+            )
             return 0 if busy else self.boundary
 
-    def snapshot(self, tables: list[SourceTable]) -> None:
-        """Read all their rows; the stream waits. What it then sends of them is at least as new as the rows
-        were when reading began, so that in the end the newest values win."""
-        names = tuple((table.schema, table.name) for table in tables)
+    def snapshot(self, name: str) -> None:
+        """Read all rows of a table (`schema.table`) again."""
+        found = [table for table in self._database.tables() if table.full_name == name]
+        if not found or self._source.topic(found[0].schema, found[0].name) not in self._logs:
+            raise NotFound(
+                f"pipeline {self._pipeline} does not follow a table {name} of {self._source.where}"
+            )
+        self._waiting += found
+
+    def _start_snapshot(self) -> None:
+        """The stream waits meanwhile. What it then sends of the tables is at least as new as the rows were
+        when reading began, so that in the end the newest values win."""
+        names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
+        self._waiting = []
         with self._changed:
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
@@ -208,7 +233,9 @@ class Session:
             topic = self._source.topic(table.schema, table.name)
             known = self._logs.get(topic)
             position = self._positions.get(topic)
-            self._check_same(table, topic, known.id if known else position.id if position else table.oid)
+            before = known.id if known else position.id if position else _UNKNOWN
+            if before != _UNKNOWN:
+                self._check_same(table, topic, before)
             if known is None:
                 log = TopicLog.at(position, table.oid)
                 log.done = log.done or self._source.snapshot is Snapshot.NEVER
@@ -216,8 +243,9 @@ class Session:
                     self._logs[topic] = log
                 if not log.done:
                     fresh.append(table)
-        if fresh and self._snapshot is None:
-            self.snapshot(fresh)
+            elif known.id == _UNKNOWN:
+                known.id = table.oid
+        self._waiting += fresh
 
     def _check_same(self, table: SourceTable, topic: str, oid: str) -> None:
         if oid != table.oid:
@@ -263,7 +291,9 @@ class Session:
         with self._changed:
             self._wait(lambda: bool(self._reading) or self._full)
             for topic, records in batch.topics:
-                # A table that was made a moment ago: its log is there once it has been looked for.
+                # A table that nobody has looked for yet: its rows will be read, if they are wanted at all.
+                if topic not in self._logs and self._source.snapshot is Snapshot.NEVER:
+                    self._logs[topic] = TopicLog(_UNKNOWN, [0, 0], None, done=True)
                 if topic in self._logs:
                     self._logs[topic].streamed(records)
             self.boundary = max(self.boundary, batch.boundary)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from frazil.core.errors import InvalidConfig
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_TABLE = re.compile(r"[^\s.,\"'\\]+\.[^\s.,\"'\\]+")
+_TABLE = re.compile(r"[^\s.,\"'\\\[\]]+\.[^\s.,\"'\\\[\]]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]+")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
@@ -82,7 +82,7 @@ class PostgresSource:
             if _TABLE.fullmatch(table) is None:
                 raise InvalidConfig(
                     f"'{table}' does not name tables: write schema.table, where * and ? stand for any "
-                    "characters and any one; white space, quotes, commas and backslashes are not followed"
+                    "characters and any one; no white space, quotes, commas, brackets or backslashes"
                 )
         for key in self.properties:
             if _FREE.fullmatch(key) is None:
