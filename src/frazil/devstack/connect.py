@@ -130,7 +130,10 @@ class KafkaConnect(Service):
             time.sleep(_POLL_SECONDS)
 
     def wait_streaming(self, name: str, *, seconds: float = _SECONDS) -> None:
-        """Return when it is on record that the first snapshot is done: a crash does not begin it anew."""
+        """Return when it is on record that the first snapshot is done: a crash does not begin it anew.
+
+        A snapshot that finds no row in any table leaves no record.
+        """
         deadline = time.monotonic() + seconds
         while (offset := self.offset(name)) is None or (
             "snapshot" in offset and not offset.get("snapshot_completed")

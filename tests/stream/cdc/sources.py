@@ -132,6 +132,7 @@ class Source(ABC):
     def start(self) -> None:
         """Create the connector: its snapshot begins."""
         self.run(f"CREATE TABLE {MARKS} (id INT PRIMARY KEY)", *self.publishing(MARKS))
+        self._mark()
         self.kafka.create_topic(self.capture.signals)
         self.connect.create_connector(self.name, self._config(), secrets=self._secrets)
         self.connect.wait_running(self.name)
