@@ -19,7 +19,7 @@ _SMALL, _LARGE, _BATCHES, _SIZE = 2_000_000, 20_000_000, 50, 20_000
 _QUICK_SMALL, _QUICK_LARGE, _QUICK_BATCHES, _QUICK_SIZE = 20_000, 50_000, 4, 1_000
 #: Of the larger table, of which a MERGE takes long, and of the append-mostly case.
 _FEWER = 5
-_WARM = 3
+_WARM = 5
 _SCENARIOS = ("small", "large", "append")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -57,6 +58,11 @@ class _Gate:
                 if (error := failed()) is not None:
                     raise RuntimeError(f"the pipeline ended: {error}")
 
+    def open(self) -> None:
+        with self._changed:
+            self.allowed = sys.maxsize
+            self._changed.notify_all()
+
 
 def start(driver: str, work: Work) -> tuple[Callable[..., Any], Callable[[], None]]:
     """What lands so many changes, and what ends it."""
@@ -94,8 +100,13 @@ def _ours(work: Work) -> tuple[Callable[..., Any], Callable[[], None]]:
     def failed() -> str | None:
         return None if running.is_alive() else str(list(errors.values()))
 
-    # The process ends with it: a pipeline that is held at the gate cannot be stopped otherwise.
-    return lambda changes: gate.let(changes, failed), spark.stop
+    def end() -> None:
+        runner.stop()
+        gate.open()
+        running.join()
+        spark.stop()
+
+    return lambda changes: gate.let(changes, failed), end
 
 
 def _merge(work: Work) -> tuple[Callable[..., Any], Callable[[], None]]:

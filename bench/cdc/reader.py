@@ -78,7 +78,7 @@ def _export(spark: SparkSession, table: str, path: str) -> None:
 
 def _compact(spark: SparkSession, table: str) -> None:
     options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
-    spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{table}', options => {options})")
+    spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{CATALOG}.{table}', options => {options})")
 
 
 _WORKS: dict[str, Callable[..., Any]] = {
