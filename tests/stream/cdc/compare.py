@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +37,9 @@ def canonical(value: Any) -> Any:
             return value.normalize()
         case UUID():
             return str(value)
+        case time():
+            # Spark knows no such type, and so a copy has them as text.
+            return value.isoformat("microseconds")
         case datetime() if value.tzinfo is not None:
             return value.astimezone(UTC)
         case bytes() | bytearray() | memoryview():

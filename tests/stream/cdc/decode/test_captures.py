@@ -127,7 +127,8 @@ def test_postgresql_values(name: str) -> None:
 
 def test_the_columns_that_schemas_tell() -> None:
     raw = captured("pgs.customers")
-    assert shape_of(raw) == _CUSTOMERS
+    # Spark could not read a table with times of day.
+    assert shape_of(raw) == _CUSTOMERS | {"t": "string"}
     found = decode(raw).shape
     assert found is not None
     assert found.key == ("id",)

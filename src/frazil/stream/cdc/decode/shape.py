@@ -22,10 +22,25 @@ def grown(schema: Schema | None, declared: Schema | None, columns: Fields) -> Sc
     for name, wire in columns:
         if name in odd:
             continue
-        kind = wanted.get(name) or natural(wire)
+        kind = wanted.get(name) or readable(natural(wire))
         known = have.get(name)
         fields[name] = Field(name, kind) if known is None else replace(known, type=widened(known.type, kind))
     return None if schema is not None and fields == have else _optional(fields.values())
+
+
+def readable(kind: Type) -> Type:
+    """The type that a new column gets: times of day as text, because Spark knows no such type and could not
+    read the table at all."""
+    match kind:
+        case "time":
+            return "string"
+        case ListType():
+            return ListType(readable(kind.element))
+        case MapType():
+            return MapType(kind.key, readable(kind.value))
+        case StructType():
+            return StructType(tuple(replace(field, type=readable(field.type)) for field in kind.fields))
+    return kind
 
 
 def changed(schema: Schema | None, changes: Iterable[SchemaChange]) -> Schema:
