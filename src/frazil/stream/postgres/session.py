@@ -86,8 +86,8 @@ class Session:
 
     def tend(self) -> None:
         """Between rounds: go on from the snapshot to the stream, look for new tables, see what failed."""
-        for engine in (self._snapshot, self._stream):
-            if engine is not None and (engine.ended or engine.failure is not None):
+        for engine, needed in ((self._snapshot, bool(self._reading)), (self._stream, True)):
+            if engine is not None and needed and (engine.ended or engine.failure is not None):
                 raise self._failed(engine)
         if self._snapshot is not None and not self._reading:
             self._snapshot.close()
