@@ -131,6 +131,26 @@ def test_the_setting_decides() -> None:
     ]
 
 
+def test_a_column_called_schema() -> None:
+    """Its row only begins like a message that carries its schema."""
+    raw = batch([bare({"schema": text, "id": 1}) for text in ("a", "b")] + [bare({"id": 2, "schema": "c"})])
+    found = decode(raw, columns(id="int", schema="string"))
+    assert not found.bad
+    assert found.rows.column("schema").to_pylist() == ["a", "b", "c"]
+
+
+def test_positions_by_their_short_names() -> None:
+    values = [
+        {"id": 1, "v": "a", "__sequence": '["5","6"]', "__ts_ms": 9},
+        {"id": 1, "v": "a", "__gtid": "0-7-8", "__pos": 3, "__row": 1},
+    ]
+    for value, at in zip(values, (("lsn", 5, 6, 0), ("gtid:0", 8, 3, 1)), strict=True):
+        (row,) = decode(batch([bare(value)]), _COLUMNS).order.to_pylist()
+        assert (row["line"], row["at0"], row["at1"], row["at2"]) == at
+        # That is when the connector wrote it.
+        assert row["ts"] == 0
+
+
 def test_a_lone_position_is_none() -> None:
     """`lsn` goes backwards where transactions overlap: taken for an order, it would drop changes."""
     found = decode(batch([bare({"id": 1, "v": "a", "__lsn": 5, "__op": "u"})]), _COLUMNS)

@@ -85,3 +85,6 @@ def test_required_columns_may_be_left_out() -> None:
     found = decode(batch(values), schema)
     assert [(one.index, one.field) for one in found.bad] == [(1, "v")]
     assert found.rows.column("v").to_pylist() == [None, "a"]
+    # Nor does a delete need them.
+    gone = decode(batch([bare(envelope(None, "d", {"id": 1}))], [bare({"id": 1})]), schema)
+    assert (gone.bad, gone.rows.to_pylist()) == ((), [{"id": 1, "v": None}])
