@@ -84,6 +84,12 @@ def rounds(world: KeyedWorld, shape: Shape, rng: random.Random, count: int, keys
         world.upsert(plain, gone, holes=holes)
 
 
+def fill(world: KeyedWorld, shape: Shape, rng: random.Random) -> None:
+    """Two files with all keys."""
+    world.upsert([shape.row(number, rng) for number in range(30)])
+    world.upsert([shape.row(number, rng) for number in range(30, 60)])
+
+
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_random_rounds(shape: Shape, lake: Lake, client: Client, duck: Any) -> None:
     rng = random.Random(repr(shape))
@@ -115,9 +121,14 @@ def test_spark_changes_rows_in_between(version: int, granularity: str, lake: Lak
     world = KeyedWorld(lake, client, schema=shape.schema, version=version)
     modes = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("delete", "update", "merge"))
     world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({modes}, 'write.delete.granularity' = '{granularity}')")
+    fill(world, shape, rng)
     for turn in range(2):
-        rounds(world, shape, rng, 2)
         world.sql(f"DELETE FROM {{t}} WHERE id % 7 = {turn}")
+        if (turn, version) == (0, 2):
+            _, live = world.live()
+            assert len([file for file in live.data if live.target(file).shared]) == 2 * (
+                granularity != "file"
+            )
         for key in [key for key in world.model if key[0] % 7 == turn]:
             del world.model[key]
         world.sql(MERGE)
@@ -126,7 +137,7 @@ def test_spark_changes_rows_in_between(version: int, granularity: str, lake: Lak
                 del world.model[key]
             else:
                 world.model[key] = world.model[key] | {"word": "merged"}
-        rounds(world, shape, rng, 1)
+        rounds(world, shape, rng, 2)
         world.check()
 
 
@@ -138,9 +149,11 @@ def test_a_table_that_becomes_format_3(lake: Lake, client: Client, duck: Any) ->
         "ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read', "
         "'write.delete.granularity' = 'partition')"
     )
-    rounds(world, shape, rng, 3)
+    fill(world, shape, rng)
     world.sql("DELETE FROM {t} WHERE id % 5 = 0")
     world.model = {key: row for key, row in world.model.items() if key[0] % 5}
+    _, live = world.live()
+    assert [file for file in live.data if live.target(file).shared] != []
     rounds(world, shape, rng, 1)
     world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
     for _ in range(3):

@@ -113,7 +113,7 @@ class _Search:
             # Others may carry the stamp of a round on, but only its own commit added files of its name.
             taken: set[str] = set()
             for view in self._carrying(token):
-                if _added_files(view) < count:
+                if int(view.summary.get("added-data-files", "0")) < count:
                     taken |= {name for name in self._added(view.id) if f"-{token}-" in name}
                 else:
                     taken |= {file.name for file in files if file.token == token}
@@ -182,10 +182,3 @@ class _Search:
         paths: list[str] = msgspec.json.decode(lake.json.writeValueAsString(copy))
         files.close()
         return {path.rpartition(mark)[2] for path in paths if mark in path}
-
-
-def _added_files(view: SnapshotView) -> int:
-    """How many files the snapshot added; 0 where that is not told, as deletion vectors share theirs."""
-    if int(view.summary.get("added-delete-files", "0")):
-        return 0
-    return int(view.summary.get("added-data-files", "0"))
