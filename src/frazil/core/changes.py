@@ -19,6 +19,9 @@ class Op(IntEnum):
     TRUNCATE = 4
 
 
+#: The line of changes that a column of the row orders (`sequence_by`): only those of one key can be compared.
+BY_COLUMN = "column"
+
 #: Beside each changed row: what was done, and its place in the log and in the order of commits.
 ORDER = pa.schema(
     [

@@ -89,6 +89,11 @@ def test_without_an_order_all_count() -> None:
     assert admit(batch([(Op.UPDATE, (1, 0, 0), 60)], line=None), mark, "orders-0") == (None, mark)
 
 
+def test_a_column_orders_the_changes_of_one_key_only() -> None:
+    changes = [(Op.UPDATE, (9, 0, 0), 5), (Op.UPDATE, (1, 0, 0), 60)]
+    assert admit(batch(changes, line="column"), None, "orders-0") == (None, None)
+
+
 def test_raised() -> None:
     low, high, other = Mark("lsn", (1, 0, 0), 9), Mark("lsn", (2, 0, 0), 1), Mark("gtid:0", (0, 0, 0), 1)
     assert raised(None, low) == raised(low, low) == low

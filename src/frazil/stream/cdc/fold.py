@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.changes import Op
+from frazil.core.changes import BY_COLUMN, Op
 from frazil.stream.cdc.filling import fill, moved
 
 _Numbers = npt.NDArray[np.int64]
@@ -41,6 +41,7 @@ def fold(rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str |
 
     `soft_delete`: a column that says of rows that they are gone, which then stay.
     """
+    rows, order = _by_column(rows, order)
     moves = moved(order)
     if soft_delete is not None:
         rows, order = _softened(rows, order, key, soft_delete)
@@ -66,6 +67,14 @@ def fold(rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str |
         keys.take(pa.array(last)),
         keys.take(pa.array(last[deleted])),
     )
+
+
+def _by_column(rows: pa.Table, order: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Where a column orders the changes: by that, and by the log where it is the same."""
+    if not pc.any(pc.equal(order.column("line"), BY_COLUMN)).as_py():
+        return rows, order
+    by = pa.array(np.argsort(order.column("at0").to_numpy(), kind="stable"))
+    return rows.take(by), order.take(by)
 
 
 def _softened(rows: pa.Table, order: pa.Table, key: Sequence[str], column: str) -> tuple[pa.Table, pa.Table]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.changes import Op
+from frazil.core.changes import BY_COLUMN, Op
 from frazil.core.errors import SourceChanged
 from frazil.core.stamp import Mark
 
@@ -28,12 +28,14 @@ def admit(
     Reads, and changes that have no place in the order of commits, always count and do not move the mark.
     SourceChanged: the source was reset; `where` names the partition.
     """
-    placed = pc.and_(pc.not_equal(order.column("op"), int(Op.READ)), order.column("line").is_valid())
+    line = order.column("line")
+    ordered = pc.fill_null(pc.not_equal(line, BY_COLUMN), False)
+    placed = pc.and_(pc.not_equal(order.column("op"), int(Op.READ)), ordered)
     rows = np.flatnonzero(placed.to_numpy(zero_copy_only=False))
     if not len(rows):
         return None, mark
     offsets = order.column("offset").to_numpy()[rows]
-    line = _line(order.column("line").take(pa.array(rows)), mark, offsets, where)
+    counted = _line(line.take(pa.array(rows)), mark, offsets, where)
     at = [order.column(name).to_numpy()[rows] for name in ("at0", "at1", "at2")]
     ts = order.column("ts").to_numpy()[rows]
     if mark is not None:
@@ -41,12 +43,12 @@ def admit(
         ts = np.concatenate(([mark.ts], ts))
     below, holder = _below(at)
     if below is None:
-        return None, _mark(line, at, ts, len(ts) - 1)
+        return None, _mark(counted, at, ts, len(ts) - 1)
     _require_replays(below, holder, ts, offsets, where)
     highest = int(holder[-1])
     gone = below if mark is None else below[1:]
     kept = np.setdiff1d(np.arange(len(order)), rows[gone])
-    return kept, _mark(line, at, ts, highest)
+    return kept, _mark(counted, at, ts, highest)
 
 
 def raised(mark: Mark | None, at: Mark) -> Mark:

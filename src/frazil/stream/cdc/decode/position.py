@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.core.changes import BY_COLUMN
 from frazil.stream.cdc.decode.trouble import Longs, Mask, longs_of, mask_of, spans
 
 #: Of `source`, by name; None or not there: no record of the batch says it.
@@ -200,7 +201,7 @@ def by_column(values: pa.Array) -> tuple[pa.Array, Longs]:
         numbers = values.view(pa.int32())
     else:
         numbers = values
-    line = pc.if_else(values.is_valid(), pa.scalar("column"), pa.scalar(None, pa.string()))
+    line = pc.if_else(values.is_valid(), pa.scalar(BY_COLUMN), pa.scalar(None, pa.string()))
     return line, longs_of(numbers)
 
 
