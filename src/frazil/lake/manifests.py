@@ -23,7 +23,7 @@ _READERS = 8
 _SYNC = 16
 _EXACT = Context(prec=80)
 DATA, POSITIONS, EQUALITY = 0, 1, 2
-_LIST = {"manifest_path", "partition_spec_id", "content", "sequence_number"}
+_LIST = {"manifest_path", "partition_spec_id", "sequence_number"}
 _ENTRY = {"status", "sequence_number"}
 _FILE = {
     "content",
@@ -107,7 +107,6 @@ class Manifests:
             _Manifest(
                 str(row["manifest_path"]),
                 int(row["partition_spec_id"]),
-                int(row.get("content") or 0),
                 int(row.get("sequence_number") or 0),
             )
             for row in _records(manifest_list, _read(storage, manifest_list), _LIST, set())
@@ -115,10 +114,10 @@ class Manifests:
         unknown = [each for each in manifests if each.path not in self._kept]
         if len(unknown) > 1:
             with ThreadPoolExecutor(min(_READERS, len(unknown))) as pool:
-                datas = list(pool.map(lambda each: _read(storage, each.path), unknown))
+                contents = list(pool.map(lambda each: _read(storage, each.path), unknown))
         else:
-            datas = [_read(storage, each.path) for each in unknown]
-        parsed = {each.path: self._parsed(each, data) for each, data in zip(unknown, datas, strict=True)}
+            contents = [_read(storage, each.path) for each in unknown]
+        parsed = {each.path: self._parsed(each, data) for each, data in zip(unknown, contents, strict=True)}
         found: list[ContentFile] = []
         for each in manifests:
             found += parsed[each.path] if each.path in parsed else self._kept[each.path]
@@ -184,7 +183,6 @@ class Manifests:
 class _Manifest:
     path: str
     spec_id: int
-    content: int
     sequence: int
 
 

@@ -16,7 +16,7 @@ from frazil.lake.key_match import Numbers
 
 @dataclass(frozen=True)
 class Patches:
-    """Rows with holes."""
+    """Rows with holes, no two with the same key."""
 
     #: Columns as a table has them, by name; anything in a hole.
     rows: pa.Table
