@@ -63,6 +63,8 @@ def mariadb_connector(capture: Capture, *, server_id: int = 5400) -> dict[str, s
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
         "database.include.list": capture.database,
         "database.server.id": str(server_id),
+        # Else those from 2**63 on come as negative numbers, and nothing tells that they are not.
+        "bigint.unsigned.handling.mode": "precise",
         "schema.history.internal.kafka.bootstrap.servers": capture.bootstrap_servers,
         "schema.history.internal.kafka.topic": f"{capture.prefix}.schema-history",
         # An incremental snapshot waits for the next event of the binlog: an idle server sends one this often.

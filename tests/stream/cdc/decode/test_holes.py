@@ -30,7 +30,7 @@ _CASES: dict[str, tuple[dict[str, Any], Any, Any, str, Any]] = {
     "two": (array(field("string")), [_MARK], [_MARK, "a"], "list<string>", [_MARK, "a"]),
     "ints": (array(field("int32")), list(_MARK.encode()), [95] * 28, "list<int>", [95] * 28),
     "longs": (array(field("int64")), list(_MARK.encode()), [], "list<long>", []),
-    "datas": (array(field("bytes")), [_MARK.encode()], [b""], "list<binary>", [b""]),
+    "blobs": (array(field("bytes")), [_MARK.encode()], [b""], "list<binary>", [b""]),
     "uuids": (array(field("string", f"{_D}Uuid")), [_UUID], [_OTHER], "list<uuid>", [UUID(_OTHER).bytes]),
     "map": (mapping(field("string")), {_MARK: _MARK}, {"a": _MARK}, "map<string, string>", [("a", _MARK)]),
     "last": (field("string"), _MARK, "z", "string", "z"),
