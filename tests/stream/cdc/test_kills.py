@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.stream.cdc.changing import UNCHANGED, ChangingTable
 from tests.stream.crash.conftest import bucket_shelf
+from tests.stream.crash.points import IN_DRIVER, IN_TASKS
 from tests.stream.crash.runs import Run
 from tests.stream.crash.tables import Shelf
 from tests.stream.crash.world import NAMESPACE, fresh
@@ -19,15 +20,6 @@ from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
 
 pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
-IN_DRIVER = (
-    "claim.before",
-    "claim.after",
-    "round.planned",
-    "round.job-done",
-    "commit.before",
-    "commit.after",
-)
-IN_TASKS = ("task.fetched", "task.written")
 
 
 @pytest.fixture

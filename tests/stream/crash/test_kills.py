@@ -8,21 +8,12 @@ from itertools import product
 
 import pytest
 from tests.stream.crash.conftest import MakeLine
+from tests.stream.crash.points import IN_DRIVER, IN_TASKS
 from tests.stream.crash.runs import Run
 from tests.stream.crash.tables import Shelf
 from tests.stream.crash.world import Line, config, run_once
 
 pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
-
-IN_DRIVER = (
-    "claim.before",
-    "claim.after",
-    "round.planned",
-    "round.job-done",
-    "commit.before",
-    "commit.after",
-)
-IN_TASKS = ("task.fetched", "task.written")
 
 
 def _ways(first: tuple[str, bool]) -> list[object]:

@@ -20,9 +20,9 @@ import pytest
 from obstore.store import S3Store
 from pyspark.sql import SparkSession
 from tests.stream.crash.conftest import bucket_shelf
+from tests.stream.crash.points import IN_DRIVER
 from tests.stream.crash.runs import Run
 from tests.stream.crash.tables import Shelf
-from tests.stream.crash.test_kills import IN_DRIVER
 from tests.stream.crash.world import NAMESPACE
 from tests.stream.files.support import put
 from tests.stream.trail import Silent
