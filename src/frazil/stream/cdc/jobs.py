@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from frazil.stream.outlets import Keys
 
 
+#: Fewer than this are not worth a task of their own.
+_CHANGES_PER_TASK = 50_000
+
+
 class ChangeJobs:
     """Runs the rounds of one pipeline."""
 
@@ -43,8 +47,10 @@ class ChangeJobs:
     def apply(self, reader: Reader, turns: Sequence[LaneTurn], keys: Keys) -> Mapping[str, LaneResult]:
         """Fetch, fold and write what the turns read; by topic."""
         slices = [part for turn in turns for task in turn.plan.tasks for part in task]
-        tasks = packed_tasks(slices, self.parallelism)
-        buckets = min(self.parallelism, sum(turn.work.buckets for turn in turns))
+        width = max(1, min(self.parallelism, sum(map(len, slices)) // _CHANGES_PER_TASK))
+        tasks = packed_tasks(slices, width)
+        # What one task reads, it also folds: there is nothing to exchange.
+        buckets = 1 if width == 1 else min(self.parallelism, sum(turn.work.buckets for turn in turns))
         first, lanes = 0, {}
         for turn in turns:
             lanes[turn.work.name] = replace(turn.work, first=first % buckets)
