@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Protocol, TypeAlias
 
 from frazil.core.stamp import Position, Stamp
+from frazil.stream.cdc.transactions import Tail, Transactions
 from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import KafkaLog, LogView, Topic
@@ -36,6 +37,9 @@ class ChangeFeed(Protocol):
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """After reading: the source must still be what it was when the round was planned."""
+
+    def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
+        """Whether the transaction has no more changes of the table."""
 
     def goal(self) -> Goal:
         """For a bounded run: what is there now."""
@@ -67,6 +71,8 @@ class KafkaChanges:
         self._log = KafkaLog(source)
         self._view: LogView | None = None
         self._reader = KafkaReader(source.settings, keys=True, headers=True)
+        #: By what the names of a connector's topics begin with.
+        self._transactions: dict[str, Transactions] = {}
 
     def topics(self) -> Sequence[str]:
         self._view = self._log.look()
@@ -87,6 +93,13 @@ class KafkaChanges:
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         confirm(stamp, self._log, plan.positions)
+
+    def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
+        prefix, schema, table = topic.rsplit(".", 2)
+        if prefix not in self._transactions:
+            self._transactions[prefix] = Transactions(self._source, f"{prefix}.transaction")
+        marks = [mark.ts for mark in stamp.marks.get(topic, ()) if mark is not None]
+        return self._transactions[prefix].ended(tail, f"{schema}.{table}", min(marks, default=0))
 
     def goal(self) -> Goal:
         ends = self._log.ends(self._log.topics())

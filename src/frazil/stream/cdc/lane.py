@@ -232,6 +232,7 @@ class Lane:
             self._key,
             (),
             soft_delete=self._changes.soft_delete,
+            transactions=self._changes.whole_transactions,
         )
 
     def _columns(self) -> Schema:

@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
@@ -53,6 +53,8 @@ class _Line:
     alone: bool = False
     #: Rounds in a row that had to wait for the record behind their end.
     waits: int = 0
+    #: How many times the usual records a round takes, for a transaction that has more.
+    stretch: int = 1
 
     @property
     def ready(self) -> bool:
@@ -174,15 +176,20 @@ class ChangeLoop(Loop):
         return turns
 
     def _turn(self, line: _Line) -> LaneTurn | None:
-        plan = self._feed.plan(line.lane.topic, line.lane.stamp, self._config.limits)
+        limits = self._config.limits
+        limits = replace(limits, records_per_round=limits.records_per_round * line.stretch)
+        plan = self._feed.plan(line.lane.topic, line.lane.stamp, limits)
         if line.bad is not None and line.bad.position is not None:
             plan = plan.before(*line.bad.position)
             if not plan.tasks:
                 raise line.bad
         cut, line.cut = line.cut, None
         if cut is not None:
+            more = plan.lag > 0
             plan = plan.before(*cut)
-            line.waits = 0 if plan.tasks else line.waits + 1
+            if not plan.tasks:
+                # Nothing came before it: either the rest was not sent yet, or the round is too short for it.
+                line.waits, line.stretch = line.waits + 1, line.stretch * (2 if more else 1)
         line.lags = plan.lags.get(line.lane.topic, ())
         slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
         return line.lane.begin(plan, slots) if plan.tasks else None
@@ -205,7 +212,7 @@ class ChangeLoop(Loop):
                 written = [file for several in result.files.values() for file in several]
                 done.files += len(written)
                 done.bytes += sum(file.size for file in written)
-                line.failures = 0
+                line.failures, line.waits, line.stretch = 0, 0, 1
         if done.plans:
             self._feed.landed(done.plans)
 
@@ -223,11 +230,19 @@ class ChangeLoop(Loop):
                 self._claimed(line.lane)
             done.again = True
             return False
-        if result.alone or (result.cut is not None and line.waits < _WAITS):
-            line.cut, line.alone, done.again = result.cut, result.alone, True
+        cut = result.cut or self._unfinished(line, result)
+        if result.alone or (cut is not None and line.waits < _WAITS):
+            line.cut, line.alone, done.again = cut, result.alone, True
             return False
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
+
+    def _unfinished(self, line: _Line, result: LaneResult) -> tuple[str, int, int] | None:
+        """The first record of a transaction that is not there to its end."""
+        for partition, tail in result.tails.items():
+            if not self._feed.ended(line.lane.topic, tail, line.lane.stamp):
+                return line.lane.topic, partition, tail.offset
+        return None
 
     def _commit(self, line: _Line, turn: LaneTurn, result: LaneResult) -> bool:
         found = self._found(line, turn, result)

@@ -14,6 +14,7 @@ from frazil.stream.cdc.changes import Shape
 from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.spread import unpacked
 from frazil.stream.cdc.tasks import LaneReport
+from frazil.stream.cdc.transactions import Tail
 from frazil.stream.tasks import Failure
 
 
@@ -36,6 +37,7 @@ class LaneResult:
     shape: Shape | None = None
     cut: tuple[str, int, int] | None = None
     alone: bool = False
+    tails: dict[int, Tail] = field(default_factory=dict)
     failure: Failure | None = None
 
     @classmethod
@@ -67,4 +69,5 @@ class LaneResult:
             self.shape = report.shape if self.shape is None else self.shape | report.shape
         self.cut = self.cut or report.cut
         self.alone |= report.alone
+        self.tails |= report.tails
         self.failure = self.failure or report.failure

@@ -29,6 +29,7 @@ from frazil.stream.cdc.fold import fold
 from frazil.stream.cdc.moves import half_a_move, has_moves
 from frazil.stream.cdc.order import admit, mark_at, not_below, raised
 from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
+from frazil.stream.cdc.transactions import Tail, tail_after
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.dead_letters import letters
 from frazil.stream.source import Reader, Slice
@@ -71,6 +72,8 @@ class LaneWork:
     letters: Place | None = None
     #: A column that marks rows as deleted, instead of removing them.
     soft_delete: str | None = None
+    #: Whether to tell in which transaction what was read ends.
+    transactions: bool = False
     #: The columns that changes are spread by, with their transforms.
     spread: tuple[tuple[str, str], ...] = ()
     buckets: int = 1
@@ -115,6 +118,8 @@ class LaneReport:
     #: The round must end before this record, or be folded in one bucket: the key of a row was changed.
     cut: tuple[str, int, int] | None = None
     alone: bool = False
+    #: The transactions at the end, by partition.
+    tails: Mapping[int, Tail] = field(default_factory=dict)
     failure: Failure | None = None
 
     @property
@@ -188,13 +193,16 @@ class _LaneReading:
 
     def __post_init__(self) -> None:
         lane = self.lane
-        self._decoder: ChangeDecoder = change_decoder(lane.format, lane.schema, lane.key)
+        self._decoder: ChangeDecoder = change_decoder(
+            lane.format, lane.schema, lane.key, transactions=lane.transactions
+        )
         self._marks: dict[int, Mark] = {}
         self._shape: Shape | None = None
         self._ages: dict[int, int] = defaultdict(int)
         self._floor: Mark | None = None
         self._cut: tuple[str, int, int] | None = None
         self._alone = False
+        self._tails: dict[int, Tail] = {}
         self._writers: dict[str, TableWriter] = {}
         self._records: dict[Slice, int] = {}
         self._bad: dict[Slice, int] = {}
@@ -203,13 +211,16 @@ class _LaneReading:
         try:
             for part in slices:
                 self._records[part] = self._bad[part] = 0
-                half = None
+                half, tail = None, None
                 for raw in self.job.reader.read([part]):
                     reach("task.fetched")
                     changes = self._decoder.decode(raw)
                     half = half_a_move(changes) if len(changes.order) else half
+                    tail = tail_after(tail, changes)
                     yield from self._take(part, changes)
                 self._cut = self._cut or half
+                if tail is not None:
+                    self._tails[part.partition] = tail
             files = {name: tuple(writer.close()) for name, writer in self._writers.items()}
         except BaseException:
             for writer in self._writers.values():
@@ -226,6 +237,7 @@ class _LaneReading:
                 shape=self._shape,
                 cut=self._cut,
                 alone=self._alone,
+                tails=self._tails,
                 truncated=any(self._ages.values()),
                 floor=self._floor,
             ),

@@ -57,6 +57,13 @@ class ChangesBuilder:
             self.problems.add(
                 found.place_of("changes"), "changes: soft_delete says nothing where every change is a row"
             )
+        if made.whole_transactions and (
+            not isinstance(source, KafkaSource) or format_.encoding != "json" or format_.envelope == "flat"
+        ):
+            self.problems.add(
+                found.place_of("changes"),
+                "changes: whole_transactions needs Debezium's envelopes in JSON, from topics",
+            )
         return made
 
     def _check_name(self, found: Found, source: KafkaSource | PostgresSource, table: TableConfig) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.stream.config.shapes import Count, Key, ListOf, MapOf, Record, Setting, Text
+from frazil.stream.config.shapes import Count, Key, ListOf, MapOf, Record, Setting, Text, Truth
 
 DEBEZIUM = Record(
     {
@@ -89,6 +89,12 @@ CHANGES = Record(
             Text("the name of a column"),
             "A boolean column that marks rows as deleted, instead of removing them.",
             "rows are removed",
+        ),
+        "whole_transactions": Key(
+            Truth(),
+            "Whether all rows of a table that one transaction changed come in one commit; the connector must "
+            "set provide.transaction.metadata.",
+            "false",
         ),
         "incarnation": Key(
             Count(least=0),

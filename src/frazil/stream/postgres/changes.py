@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.feed import Goal
+from frazil.stream.cdc.transactions import Tail
 from frazil.stream.config.model import Limits
 from frazil.stream.postgres.feed import PostgresFeed
 from frazil.stream.postgres.source import PostgresSource
@@ -63,6 +64,9 @@ class PostgresChanges:
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """What was read is what the plan said: it was in memory."""
+
+    def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
+        raise AssertionError("the configuration does not ask for it")
 
     def goal(self) -> Goal:
         reached = self._feed.goal()

@@ -1,0 +1,98 @@
+"""All rows of a transaction come in one commit, where that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyiceberg.catalog import load_catalog
+from tests.stream.cdc.changing import Event
+from tests.stream.cdc.sources import PostgresSource
+from tests.stream.cdc.test_lanes import pipeline
+from tests.stream.cdc.test_tasks import TOPIC, Events
+from tests.stream.world import World
+
+from frazil.core.changes import ORDER
+from frazil.devstack.connect import KafkaConnect
+from frazil.devstack.postgres import Postgres
+from frazil.stream.cdc.changes import Changes
+from frazil.stream.cdc.transactions import Tail, tail_after
+from frazil.stream.source import RawBatch, Slice
+
+ACCOUNTS, BALANCE = 10, 100
+
+
+def test_the_transaction_at_the_end() -> None:
+    tail: Tail | None = None
+    found: list[Tail | None] = []
+    for ids in (["a", "b"], ["b", "b"], ["b", "c"], ["d"], [None]):
+        first = 10 * len(found)
+        value = b'{"transaction":{"data_collection_order":%d}}'
+        events: tuple[Event, ...] = tuple((None, value % (first + number), {}) for number in range(len(ids)))
+        (raw,) = Events((events,)).read([Slice(TOPIC, 0, 0, len(ids))])
+        offsets = pa.array(range(first, first + len(ids)), pa.int64())
+        tail = tail_after(tail, _changes(raw, ids, offsets))
+        found.append(tail)
+    assert found == [Tail("b", 1, 1), Tail("b", 1, 11), Tail("c", 21, 21), Tail("d", 30, 30), None]
+
+
+def _changes(raw: RawBatch, ids: list[Any], offsets: pa.Array) -> Changes:
+    empty = {name: [None] * len(ids) for name in ORDER.names} | {"offset": offsets}
+    order = pa.RecordBatch.from_pydict(
+        empty, pa.schema([pa.field(field.name, field.type) for field in ORDER])
+    )
+    return Changes(
+        replace(raw, offsets=offsets), pa.record_batch({}), order, transactions=pa.array(ids, pa.string())
+    )
+
+
+@pytest.mark.slow
+def test_no_snapshot_shows_half_of_a_transfer(
+    world: World, postgres_source: Postgres, connect: KafkaConnect
+) -> None:
+    rng = Random(5)
+    with PostgresSource(postgres_source, world.kafka, connect) as source:
+        source.run("CREATE TABLE accounts (id INT PRIMARY KEY, balance INT)", *source.publishing("accounts"))
+        source.run(*(f"INSERT INTO accounts VALUES ({n}, {BALANCE})" for n in range(ACCOUNTS)))
+        source.start()
+        connect.wait_streaming(source.name)
+        for _ in range(25):
+            source.run(*_transfers(rng))
+        source.settle()
+        line = pipeline(
+            world,
+            source.topic("accounts"),
+            "accounts",
+            name="transfers",
+            changes={"whole_transactions": True},
+            limits={"records_per_round": 5, "records_per_task": 1},
+        )
+        world.run(line)
+        expected = {row["id"]: row["balance"] for row in source.rows("accounts")}
+    assert {row["id"]: row["balance"] for row in world.rows("accounts")} == expected
+    sums = _sums(world, "accounts")
+    assert len(sums) > 10
+    assert set(sums[sums.index(ACCOUNTS * BALANCE) :]) == {ACCOUNTS * BALANCE}
+
+
+def _transfers(rng: Random) -> list[str]:
+    """Of one transaction."""
+    statements = []
+    for _ in range(rng.choice([1, 1, 2, 6])):
+        payer, payee = rng.sample(range(ACCOUNTS), 2)
+        amount = rng.randrange(1, 20)
+        for account, change in ((payer, -amount), (payee, amount)):
+            statements.append(f"UPDATE accounts SET balance = balance + {change} WHERE id = {account}")
+    return statements
+
+
+def _sums(world: World, table: str) -> list[int]:
+    """Of all balances, snapshot by snapshot."""
+    with load_catalog("sums", type="rest", uri=world.server.catalog_uri, warehouse="default") as catalog:
+        found = catalog.load_table(f"paths.{table}")
+        scans = [found.scan(snapshot_id=snapshot.snapshot_id) for snapshot in found.snapshots()]
+        return [pc.sum(scan.to_arrow().column("balance")).as_py() or 0 for scan in scans]
