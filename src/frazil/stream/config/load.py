@@ -88,7 +88,7 @@ def _pipelines(root: Table, kafka: Found | None, builder: build.Builder) -> tupl
 
 
 def _reads_kafka(source: Found | None) -> bool:
-    return source is None or not {"files", "sensors", "table"} & set(source.nodes)
+    return source is None or not {"files", "sensors", "table", "postgres"} & set(source.nodes)
 
 
 def _brokers_written(*settings: Found | None) -> bool:

@@ -7,6 +7,7 @@ somebody else makes the publication, and frazil only uses it.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,22 @@ class Database:
 
     def log_end(self) -> int:
         return int(self.rows("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint::text")[0][0] or 0)
+
+    def settled(self, seconds: float) -> int | None:
+        """A place in the log such that all that stands before it is seen by whoever looks from now on; None:
+        a transaction from before goes on for longer than this."""
+        at = int(
+            self.rows("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint::text")[0][0] or 0
+        )
+        # In this order: who wrote before the place has a number before this one.
+        ((bound,),) = self.rows("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+        deadline = time.monotonic() + seconds
+        over = "SELECT (pg_snapshot_xmin(pg_current_snapshot()) >= ?::xid8)::text"
+        while self.rows(over, str(bound)) != [("true",)]:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)
+        return at
 
     def emit(self, prefix: str) -> None:
         """A message in the database's log, in a transaction of its own: the slot gets to send something."""

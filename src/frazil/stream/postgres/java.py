@@ -93,6 +93,9 @@ def _start(bridge: Any) -> None:
         )
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         raise ServiceError(f"Java could not be started inside this process: {error}") from None
+    # Java waits in the end for the thread that started it, which may be gone by then; when it comes back it
+    # is one of those that Java does not wait for.
+    bridge.JClass("java.lang.Thread").detach()
 
 
 def _jars() -> list[Path]:

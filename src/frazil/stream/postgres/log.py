@@ -10,6 +10,7 @@ order; one round never takes both from a topic, which keeps their order.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,9 @@ from frazil.stream.source import Slice
 
 #: Partitions of a topic.
 STREAM, READS = 0, 1
+# In compact JSON this cannot stand inside a string: a quote there has a backslash before it.
+_SEQUENCE = re.compile(rb'"sequence":"\[(?:\\"(\d+)\\"|null),\\"(\d+)\\"\]"')
+_MARK = b'"sequence":"['
 
 
 class Anchor(msgspec.Struct, frozen=True):
@@ -43,6 +47,8 @@ class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
     anchors: tuple[Anchor, ...] = ()
     #: How far the slot may have moved once this has landed.
     slot: int = 0
+    #: Rows that were read have in them what stands before this in the database's log.
+    floor: int = 0
 
     @classmethod
     def of(cls, position: Position | None) -> TopicState:
@@ -59,6 +65,13 @@ class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
 def numbers(position: Position | None) -> list[int]:
     """The next one of each partition."""
     return [*(position.next if position is not None else ()), 0, 0][:2]
+
+
+def place(value: bytes) -> tuple[int, int]:
+    """Where the transaction before the record's own was committed, and where it stands itself."""
+    # The envelope's own is the last: a column may have the same name.
+    match = _SEQUENCE.match(value, max(value.rfind(_MARK), 0))
+    return (0, 0) if match is None else (int(match[1] or 0), int(match[2]))
 
 
 def _number(anchor: Anchor) -> int:
@@ -118,6 +131,8 @@ class Records:
     #: Of the stream: the commit before, and the record's own position in the log.
     commits: Sequence[int] = ()
     lsns: Sequence[int] = ()
+    #: The last one deletes a row that the next one brings with another key.
+    half: bool = False
 
 
 @dataclass
@@ -137,6 +152,10 @@ class TopicLog:
     reading: bool = False
     #: The slot has come to where this topic goes on.
     found: bool = False
+    #: Until a change has landed: those before this are in the rows that were read.
+    floor: int = 0
+    #: The last change is half of one that gives a row another key.
+    half: bool = False
 
     def __post_init__(self) -> None:
         self.tail = list(self.landed)
@@ -145,7 +164,7 @@ class TopicLog:
     def at(cls, position: Position | None, oid: str) -> TopicLog:
         state = TopicState.of(position)
         landed = numbers(position)
-        return cls(oid, landed, state.anchor(landed[STREAM]), state.done)
+        return cls(oid, landed, state.anchor(landed[STREAM]), state.done, floor=state.floor)
 
     def read(self, records: Records) -> None:
         """Rows of a snapshot."""
@@ -162,12 +181,13 @@ class TopicLog:
         seen = max(0, min(self.landed[STREAM] - self.tail[STREAM], len(records.values) - skip))
         self.tail[STREAM] += seen
         self._append(STREAM, records, skip + seen)
+        self.half = records.half
 
     def _find(self, records: Records) -> int:
         """How many come before the transaction that the stamp knows, or the one behind it."""
         anchor = self.anchor
         for row, commit in enumerate(records.commits):
-            if anchor is None or commit >= anchor.commit:
+            if records.lsns[row] >= self.floor if anchor is None else commit >= anchor.commit:
                 self.found = True
                 again = anchor is not None and records.lsns[row] == anchor.lsn
                 self.tail[STREAM] = anchor.number if anchor and again else self.landed[STREAM]
@@ -195,7 +215,21 @@ class TopicLog:
                 return partition, count
             count += len(chunk.values)
         # The last row waits until it is known to be the last: what lands with it can then say so.
-        return partition, count - (partition == READS and self.reading)
+        return partition, count - (self.reading if partition == READS else self.half)
+
+    def whole(self, count: int) -> int:
+        """So many changes, or one more: a delete and the row with another key have one place in the log, and
+        land together, for what the row does not say is where its old key was."""
+        if count >= self.ready()[1]:
+            return count
+        last = self.landed[STREAM] + count - 1
+        return count + (place(self._value(last)) == place(self._value(last + 1)))
+
+    def _value(self, number: int) -> bytes:
+        """Of a change that is held."""
+        (found,) = held(self.chunks, Slice("", STREAM, number, number + 1))
+        value: bytes = found.values[0].as_py()
+        return value
 
     def position(self, part: Slice | None, slot: int) -> Position:
         """Behind the slice."""
@@ -209,7 +243,7 @@ class TopicLog:
                 anchors = (first,) if first is last else (first, last)
             else:
                 rows_left -= len(part)
-        state = TopicState(self.done and not rows_left, anchors, slot)
+        state = TopicState(self.done and not rows_left, anchors, slot, 0 if anchors else self.floor)
         return Position(id=self.id, next=tuple(following), state=state.encode())
 
     def settle(self, position: Position) -> None:

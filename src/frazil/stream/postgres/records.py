@@ -6,19 +6,16 @@ Values come without their schemas, which would be five times the rest; a schema 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from frazil.stream.postgres.java import java_class
-from frazil.stream.postgres.log import Records, Schemas
+from frazil.stream.postgres.log import Records, Schemas, place
 
-# In compact JSON this cannot stand inside a string: a quote there has a backslash before it.
-_SEQUENCE = re.compile(rb'"sequence":"\[(?:\\"(\d+)\\"|null),\\"(\d+)\\"\]"')
-_MARK = b'"sequence":"['
 _HEARTBEAT = b"__debezium-heartbeat."
+_NEW_KEY = "__debezium.newkey"
 #: Where Debezium says how far a snapshot is.
 NOTICES = "frazil-notices"
 
@@ -58,6 +55,7 @@ class Extractor:
             boundary = _commit(records.get(rows.pop(topic)[-1]))
         notices = tuple(values[row] for row in rows.pop(NOTICES.encode(), ()))
         mixed = self._mixed(records)
+        half = len(topics) - 1 if self._half(records) else -1
         now = time.time_ns() // 1_000_000
         found = []
         for topic, mine in rows.items():
@@ -65,10 +63,15 @@ class Extractor:
                 continue
             name = topic.decode()
             for run, schemas in self._runs(name, records, mine, name in mixed):
-                part = _records(run, keys, values, schemas, now)
+                part = _records(run, keys, values, schemas, now, run[-1] == half)
                 boundary = max(boundary, part.commits[-1])
                 found.append((name, part))
         return Batch(tuple(found), boundary, notices)
+
+    def _half(self, records: Any) -> bool:
+        """Whether the batch ends between a delete and the row that takes its place with another key."""
+        headers = records.get(records.size() - 1).sourceRecord().headers()
+        return headers.lastWithName(_NEW_KEY) is not None
 
     def _mixed(self, records: Any) -> set[str]:
         """Topics that have more than one schema in this batch."""
@@ -166,8 +169,10 @@ class _Columns:
         return self._proxies.asInterfaceInstance(self._function, handle)
 
 
-def _records(rows: list[int], keys: list[bytes], values: list[bytes], schemas: Schemas, now: int) -> Records:
-    places = [_place(values[row]) for row in rows]
+def _records(
+    rows: list[int], keys: list[bytes], values: list[bytes], schemas: Schemas, now: int, half: bool
+) -> Records:
+    places = [place(values[row]) for row in rows]
     return Records(
         [None if keys[row] == b"null" else keys[row] for row in rows],
         [values[row] for row in rows],
@@ -175,16 +180,10 @@ def _records(rows: list[int], keys: list[bytes], values: list[bytes], schemas: S
         now,
         [commit for commit, _ in places],
         [lsn for _, lsn in places],
+        half,
     )
 
 
 def _commit(record: Any) -> int:
     found = record.sourceRecord().sourceOffset().get("lsn_commit")
     return 0 if found is None else int(found)
-
-
-def _place(value: bytes) -> tuple[int, int]:
-    """Where the transaction before the record's own was committed, and where it stands itself."""
-    # The envelope's own is the last: a column may have the same name.
-    match = _SEQUENCE.match(value, max(value.rfind(_MARK), 0))
-    return (0, 0) if match is None else (int(match[1] or 0), int(match[2]))

@@ -24,6 +24,8 @@ from frazil.stream.source import Slice
 _logger = logging.getLogger(__name__)
 #: So much of the database's log may wait behind a slot with nothing to say, before it is moved on.
 _IDLE_BYTES = 16 << 20
+#: So long a snapshot waits for transactions that are under way.
+_SETTLE_SECONDS = 5.0
 #: Of a table that was not looked at yet.
 _UNKNOWN = ""
 
@@ -113,6 +115,7 @@ class Session:
             parts: dict[str, Slice] = {}
             for (topic, partition), count in shares.items():
                 if count:
+                    count = logs[topic].whole(count) if partition == STREAM else count
                     start = logs[topic].landed[partition]
                     parts[topic] = Slice(topic, partition, start, start + count)
             positions = {topic: logs[topic].position(part, self.boundary) for topic, part in parts.items()}
@@ -162,13 +165,16 @@ class Session:
 
     def _start_snapshot(self) -> None:
         """The stream waits meanwhile. What it then sends of the tables is at least as new as the rows were
-        when reading began, so that in the end the newest values win."""
+        when reading began, so that in the end the newest values win. Older changes that the slot still has
+        are left out where that can be told: they might not find what they change."""
+        floor = self._database.settled(_SETTLE_SECONDS)
         names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
         self._waiting = []
         with self._changed:
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
                 self._logs[topic].reading, self._logs[topic].done = True, False
+                self._logs[topic].floor = floor or self._logs[topic].floor
         self._snapshot = Engine(self._source, snapshot_properties(self._source, names), self._read, None)
         self._snapshot.start()
 

@@ -1,0 +1,91 @@
+"""A pipeline that follows a database with no Kafka between, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from tests.stream.crash.runs import Run
+from tests.stream.postgres.remote import Shop
+
+from frazil.devstack.frazil_server import FrazilServer
+
+pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
+
+_SCHEMA = """
+CREATE TABLE customers (id int PRIMARY KEY, name text);
+CREATE TABLE orders (id bigint PRIMARY KEY, customer int, body text);
+ALTER TABLE orders ALTER COLUMN body SET STORAGE EXTERNAL;
+INSERT INTO customers SELECT g, 'c' || g FROM generate_series(1, 20) g;
+INSERT INTO orders SELECT g, g % 20, repeat('x', 4000) || g FROM generate_series(1, 60) g;
+"""
+
+
+@pytest.fixture
+def catalog(frazil_sqlite: FrazilServer) -> Iterator[Catalog]:
+    with load_catalog("shop", type="rest", uri=frazil_sqlite.catalog_uri) as found:
+        yield found
+
+
+def config(shop: Shop, server: FrazilServer, **settings: Any) -> dict[str, Any]:
+    postgres = {
+        "host": "127.0.0.1",
+        "port": shop.server.port,
+        "database": shop.name,
+        "user": shop.server.user,
+        "password": shop.server.password,
+        "tables": "public.*",
+    }
+    pipeline = {
+        "source": {"postgres": postgres},
+        "table": f"{shop.name}.{{table}}",
+        "freshness": "200ms",
+        "limits": {"records_per_round": 50},
+    }
+    return {
+        "catalog": {"uri": server.uri},
+        "spark": {"master": "local[2]"},
+        "pipelines": {shop.name: pipeline | settings},
+    }
+
+
+def in_database(shop: Shop, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        shop.run(f"SELECT coalesce(json_agg(t ORDER BY id), '[]') FROM {table} t")
+    )
+    return found
+
+
+def in_lake(catalog: Catalog, shop: Shop, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = catalog.load_table((shop.name, table)).scan().to_arrow().to_pylist()
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_a_copy_survives_kills(shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog) -> None:
+    """Each start is also the recovery from the death before."""
+    shop.run(_SCHEMA)
+    given = config(shop, frazil_sqlite)
+    with Run(given, "--once", failpoint="commit.before") as run:
+        assert run.wait() == -signal.SIGKILL, run.story()
+    shop.run("UPDATE orders SET customer = 99 WHERE id % 3 = 0; DELETE FROM orders WHERE id % 7 = 0")
+    shop.run("UPDATE customers SET id = id + 100 WHERE id <= 5; INSERT INTO customers VALUES (1, 'again')")
+    with Run(given, "--once", failpoint="commit.after") as run:
+        assert run.wait() == -signal.SIGKILL, run.story()
+    shop.run("UPDATE orders SET customer = 7 WHERE id % 5 = 0; UPDATE orders SET id = -id WHERE id < 10")
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    for table in ("customers", "orders"):
+        assert in_lake(catalog, shop, table) == in_database(shop, table)
+    at = shop.confirmed()
+    shop.run("TRUNCATE customers; INSERT INTO customers VALUES (3, 'after'), (4, 'after')")
+    shop.run("CREATE TABLE items (id int PRIMARY KEY, n int); INSERT INTO items VALUES (1, 1), (2, 2)")
+    shop.run("UPDATE items SET n = 3 WHERE id = 1; DELETE FROM orders WHERE id > 30")
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    for table in ("customers", "orders", "items"):
+        assert in_lake(catalog, shop, table) == in_database(shop, table)
+    assert shop.confirmed() > at, "the database can forget what has landed"
