@@ -89,3 +89,28 @@ def test_a_copy_survives_kills(shop: Shop, frazil_sqlite: FrazilServer, catalog:
     for table in ("customers", "orders", "items"):
         assert in_lake(catalog, shop, table) == in_database(shop, table)
     assert shop.confirmed() > at, "the database can forget what has landed"
+
+
+def test_a_table_that_cannot_go_on_stops_no_other(
+    shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
+) -> None:
+    shop.run("CREATE TABLE good (id int PRIMARY KEY, n int); INSERT INTO good VALUES (1, 1)")
+    shop.run(
+        "CREATE TABLE dated (id int PRIMARY KEY, at timestamp); INSERT INTO dated VALUES (1, '2024-05-01')"
+    )
+    with Run(config(shop, frazil_sqlite), "--once") as run:
+        assert run.wait() == 0, run.story()
+    at = shop.confirmed()
+    shop.run("INSERT INTO dated VALUES (2, 'infinity'), (3, '2024-05-03'); UPDATE good SET n = 2")
+    with Run(config(shop, frazil_sqlite), "--once") as run:
+        assert run.wait() == 1, run.story()
+        assert "a change cannot be taken" in run.errors
+        assert [event["table"] for event in run.events("table-stopped")] == [f"{shop.name}.dated"]
+    assert in_lake(catalog, shop, "good") == [{"id": 1, "n": 2}]
+    assert [row["id"] for row in in_lake(catalog, shop, "dated")] == [1]
+    letters = config(shop, frazil_sqlite, dead_letters=f"{shop.name}.letters")
+    with Run(letters, "--once") as run:
+        assert run.wait() == 0, run.story()
+    assert [row["id"] for row in in_lake(catalog, shop, "dated")] == [1, 3], "the slot had waited for it"
+    assert len(catalog.load_table((shop.name, "letters")).scan().to_arrow()) == 1
+    assert shop.confirmed() > at

@@ -24,6 +24,8 @@ class PostgresChanges:
         self._source: str | None = None
         self._planned: RoundPlan | None = None
         self._together: Stamp | None = None
+        #: Topics that had a stamp; those that have none any more cannot go on.
+        self._known: set[str] = set()
 
     def topics(self) -> Sequence[str]:
         return self._feed.topics()
@@ -35,6 +37,8 @@ class PostgresChanges:
 
     def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
         """What is in memory is cut into a round of all topics."""
+        self._known |= set(stamps)
+        self._feed.stop(self._known - set(stamps))
         if not stamps:
             self._planned = None
             return
@@ -73,6 +77,8 @@ class PostgresChanges:
 
         def done(stamps: Mapping[str, Stamp]) -> bool:
             planned, together = self._planned, self._together
+            if not stamps:
+                return True
             return planned is not None and together is not None and reached(together, planned)
 
         return done

@@ -277,8 +277,8 @@ def explain(source: PostgresSource, error: Any) -> FrazilError:
 
 def slot_gone(source: PostgresSource, pipeline: str, found: str) -> SourceChanged:
     return SourceChanged(
-        f"pipeline {pipeline}: {found}: changes of {source.where} may be lost. Nothing was written. Begin "
-        "anew with a new snapshot of every table (`frazil reset`), or, if you know that nothing changed "
+        f"pipeline {pipeline}: {found}: changes of {source.where} may be lost. Nothing was written. Drop "
+        "the tables of the copy, and the next run reads all rows anew; or, if you know that nothing changed "
         "meanwhile, give the pipeline the slot that goes on where it left off"
     )
 

@@ -6,7 +6,7 @@ replication slot moves only behind what has landed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -80,6 +80,11 @@ class PostgresFeed:
         if self._session is not None:
             self._session.snapshot(table)
 
+    def stop(self, topics: Iterable[str]) -> None:
+        """Others go on without them; the slot waits for them."""
+        if self._session is not None:
+            self._session.stop(topics)
+
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """What was read is what the plan said: it was in memory."""
 
@@ -109,7 +114,7 @@ class PostgresFeed:
                     f"pipeline {stamp.pipeline}: it was reading {stamp.source}, and {self._source.where} is "
                     f"{found}: another server, another database, or the same one restored or failed over. "
                     "Nothing was written. Make sure that no change was lost (new snapshots of the tables are "
-                    "the safe way), then begin anew with `frazil reset`"
+                    "the safe way): drop the tables of the copy, and the next run reads all rows anew"
                 )
             self._session = Session(self._source, self._database, stamp)
             self._session.open()

@@ -156,6 +156,8 @@ class TopicLog:
     floor: int = 0
     #: The last change is half of one that gives a row another key.
     half: bool = False
+    #: Its table cannot go on: nothing is kept of it, and the slot waits for it.
+    stopped: bool = False
 
     def __post_init__(self) -> None:
         self.tail = list(self.landed)
@@ -166,6 +168,10 @@ class TopicLog:
         landed = numbers(position)
         return cls(oid, landed, state.anchor(landed[STREAM]), state.done, floor=state.floor)
 
+    def stop(self) -> None:
+        self.stopped = True
+        self.chunks.clear()
+
     def read(self, records: Records) -> None:
         """Rows of a snapshot."""
         self._append(READS, records, 0)
@@ -175,7 +181,8 @@ class TopicLog:
         skip = 0 if self.found else self._find(records)
         number = self.tail[STREAM]
         for row in range(skip, len(records.values)):
-            if not self.starts or self.starts[-1].commit != records.commits[row]:
+            known = self.stopped and number > self.landed[STREAM]
+            if not self.starts or (self.starts[-1].commit != records.commits[row] and not known):
                 self.starts.append(Anchor(records.commits[row], records.lsns[row], number))
             number += 1
         seen = max(0, min(self.landed[STREAM] - self.tail[STREAM], len(records.values) - skip))
@@ -201,7 +208,8 @@ class TopicLog:
         keys = pa.array(records.keys[skip:], pa.binary())
         values = pa.array(records.values[skip:], pa.binary())
         first = self.tail[partition]
-        self.chunks.append(Chunk(partition, first, keys, values, records.schemas, records.time))
+        if not self.stopped:
+            self.chunks.append(Chunk(partition, first, keys, values, records.schemas, records.time))
         self.tail[partition] += count
 
     def ready(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -125,6 +125,14 @@ class Session:
     def chunks(self, part: Slice) -> list[Chunk]:
         with self._changed:
             return held(list(self._logs[part.topic].chunks), part)
+
+    def stop(self, topics: Iterable[str]) -> None:
+        """Their tables cannot go on: they must not fill the memory."""
+        with self._changed:
+            for topic in topics:
+                if topic in self._logs:
+                    self._logs[topic].stop()
+            self._changed.notify_all()
 
     def settle(self, positions: Mapping[str, Position]) -> None:
         """These have landed; raises RoundFailed if they are not where this session goes on."""
@@ -258,7 +266,7 @@ class Session:
             raise SourceChanged(
                 f"pipeline {self._pipeline}: the table {table.full_name} was dropped and made again (its oid "
                 f"was {oid} and is {table.oid}); what was read of the old one is still in the lake. Nothing "
-                f"was written; drop or empty that table, then reset the topic {topic}"
+                f"was written; drop the copy of {topic} there, and the next run reads its rows anew"
             )
 
     def _budget(self, records: int, ready: int) -> int:
