@@ -20,6 +20,7 @@ _COMMANDS = (
     "submit",
     "status",
     "reset",
+    "snapshot",
     "verify",
     "dlq",
     "migrate",

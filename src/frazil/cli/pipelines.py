@@ -14,6 +14,7 @@ import click
 
 from frazil.cli.quiet_spark import SparkLog, aside, quiet_session
 from frazil.core.errors import InvalidInput, ServiceError
+from frazil.core.names import show
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +68,21 @@ def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lanes, pipelines.pipelines)
         return list(pool.map(work, [lane for several in found for lane in several]))
+
+
+def lane_of(config: PipelineConfig, table: str | None) -> PipelineConfig:
+    """The pipeline, or the part of it that writes the table."""
+    from frazil.stream.cdc.naming import lanes
+
+    found = {show(lane.table.namespace, lane.table.name): lane for lane in lanes(config)}
+    if table is None and len(found) == 1:
+        return next(iter(found.values()))
+    if table not in found:
+        raise InvalidInput(
+            f"pipeline '{config.name}' has one position for each of its tables; say which by --table: "
+            f"{', '.join(found)}"
+        )
+    return found[table]
 
 
 def starting(pipelines: Pipelines) -> str:

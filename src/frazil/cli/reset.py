@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.pipelines import connect, load, require_packages, with_spark
+from frazil.cli.pipelines import connect, lane_of, load, require_packages, with_spark
 from frazil.cli.remote import confirm, plain, print_json, print_table, yes_option
 from frazil.core.errors import InvalidInput
-from frazil.core.names import show
 
 if TYPE_CHECKING:
     from frazil.core.stamp import Stamp
-    from frazil.stream.config.model import PipelineConfig
     from frazil.stream.reset import Move, Reset, Target
 
 _NEWEST = "newest"
@@ -72,7 +70,7 @@ def reset(
     from frazil.stream import reset as work
     from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, kafka_source
 
-    config = _lane(pipelines.pipelines[0], table)
+    config = lane_of(pipelines.pipelines[0], table)
     log = KafkaLog(kafka_source(config, "reset"), timeout_seconds=COMMAND_SECONDS)
     with connect(pipelines) as client:
         metadata = client.tables.load(*config.home).metadata
@@ -85,21 +83,6 @@ def reset(
         print_json(_document(planned, stamp))
     else:
         click.echo(f"Moved: epoch {stamp.epoch}. The next run goes on there.")
-
-
-def _lane(config: PipelineConfig, table: str | None) -> PipelineConfig:
-    """The pipeline, or the part of it that writes the table."""
-    from frazil.stream.cdc.naming import lanes
-
-    found = {show(lane.table.namespace, lane.table.name): lane for lane in lanes(config)}
-    if table is None and len(found) == 1:
-        return next(iter(found.values()))
-    if table not in found:
-        raise InvalidInput(
-            f"pipeline '{config.name}' has one position for each of its tables; say which by --table: "
-            f"{', '.join(found)}"
-        )
-    return found[table]
 
 
 def _target(to_offsets: tuple[str, ...], to_time: str | None, to_stamp: str | None) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frazil.stream.config import values
 from frazil.stream.config.shapes import Count, Key, ListOf, MapOf, Record, Setting, Text, Truth
 
 DEBEZIUM = Record(
@@ -95,6 +96,10 @@ CHANGES = Record(
             "Whether all rows of a table that one transaction changed come in one commit; the connector must "
             "set provide.transaction.metadata.",
             "false",
+        ),
+        "signals": Key(
+            Text("the name of a topic", values.topic, r"^[A-Za-z0-9._-]{1,249}$"),
+            "The topic whose signals the connector follows (signal.kafka.topic), for `frazil snapshot`.",
         ),
         "incarnation": Key(
             Count(least=0),

@@ -259,6 +259,8 @@ class ChangesConfig:
     soft_delete: str | None = None
     #: Raised by the user after the source was restored or replaced.
     incarnation: int = 0
+    #: The topic in which the connector is told what to do.
+    signals: str | None = None
     #: All rows of a table that one transaction of the database changed come in one commit.
     whole_transactions: bool = False
 

@@ -1,0 +1,29 @@
+"""`frazil snapshot`: let the rows of a table be read from the database once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from frazil.cli.pipelines import lane_of, load, require_packages
+from frazil.cli.remote import plain
+
+
+@click.command(short_help="Read all rows of a table from its database again.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("pipeline")
+@click.option("--table", help="Which of the tables of the pipeline, as namespace.name.")
+def snapshot(file: Path, pipeline: str, table: str | None) -> None:
+    """Ask the connector behind PIPELINE of FILE for an incremental snapshot of one table.
+
+    The pipeline and the connector go on meanwhile. Rows come among the changes, so nothing is lost, and
+    nothing older replaces what is newer. Rows that are gone at the source, and whose delete was lost, stay.
+    """
+    require_packages()
+    (config,) = load(file, (pipeline,)).pipelines
+    from frazil.stream.cdc.signals import ask_for_snapshot
+
+    lane = lane_of(config, table)
+    named = ask_for_snapshot(lane)
+    click.echo(f"Asked for the rows of {plain(named)}; they come with the next rounds of {pipeline}.")
