@@ -19,6 +19,7 @@ from tests.docs.blocks import DOCUMENTS, ROOT, Block, blocks, name_of
 from frazil.devstack.http import status
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.ports import free_port
+from frazil.devstack.postgres import Postgres
 from frazil.devstack.seaweed import ObjectStore
 from frazil.jvm.jars import SPARK_ICEBERG, jars
 from frazil.jvm.java import find_java
@@ -152,8 +153,10 @@ def reader(
 
 @pytest.mark.jvm
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=name_of)
-def test_the_commands_work(document: Path, reader: Reader) -> None:
+def test_the_commands_work(document: Path, reader: Reader, request: pytest.FixtureRequest) -> None:
     found = blocks(document)
+    if statements := [block.text for block in found if block.language == "sql" and block.file is not None]:
+        reader.replacements["port: 5432"] = f"port: {_shop(request, statements)}"
     if not any(SERVE.search(block.text) for block in found):
         reader.serve()
     ran = 0
@@ -170,6 +173,21 @@ def test_the_commands_work(document: Path, reader: Reader) -> None:
             if shown is not None:
                 assert output.strip() == shown, str(block)
     assert ran > 0
+
+
+def _shop(request: pytest.FixtureRequest, statements: list[str]) -> int:
+    """A database that readers have; the port of its server."""
+    server: Postgres = request.getfixturevalue("postgres_source")
+    server.create_database("shop")
+
+    def drop() -> None:
+        server.drop_database("shop")
+        server.execute("DROP ROLE IF EXISTS frazil_cdc")
+
+    request.addfinalizer(drop)
+    for statement in statements:
+        server.execute(statement, "shop")
+    return server.port
 
 
 def test_the_backup_holds_the_catalog(tmp_path: Path) -> None:
