@@ -33,3 +33,25 @@ def sensors() -> None:
     from frazil.cli.example_sensors import main
 
     main()
+
+
+@example.command(short_help="A busy PostgreSQL, and its copy in Iceberg, which follows.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=15,
+    show_default=True,
+    help="How long rows change after the copy has its first ones.",
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Another one makes other changes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")
+def cdc(seconds: float, seed: int, as_json: bool) -> None:
+    """Start a PostgreSQL, change its rows at random, and let a pipeline keep a copy of it in Iceberg.
+
+    Rows come, change, go and get other keys meanwhile. In the end every row is compared; the exit code is 1
+    if one differs. PostgreSQL, and a catalog if LAKEKEEPER names none, are made in a temporary directory and
+    removed at the end.
+    """
+    from frazil.cli.example_cdc import main
+
+    main(seconds, seed, as_json)

@@ -153,6 +153,12 @@ class KeyedRound:
         lookup = self._lookup(table, version)
         tasks = [] if wanted.truncates or not len(lookup.keys) else self._plan(table, lookup)
         found = self._found(lookup, tasks)
+        if tasks and wanted.patches is not None:
+            # A source that reads rows while keys change may send such a change after the row it led to.
+            moved = wanted.patches.at_home(_without_row(wanted.patches, found))
+            if moved is not None:
+                lookup = self._lookup(table, version, moved)
+                found = self._found(lookup, tasks)
         self.matched = sum(each.matched for each in found)
         rows = [file for each in found for file in each.rows]
         return RowDelta(
@@ -171,18 +177,17 @@ class KeyedRound:
             with contextlib.suppress(FrazilError):
                 self._table.storage().delete(stale)
 
-    def _lookup(self, table: LakeTable, version: int) -> Lookup:
+    def _lookup(self, table: LakeTable, version: int, patches: Patches | None = None) -> Lookup:
         wanted = self._wanted
+        patches = patches or wanted.patches
         schema = self._keyed.key_schema(table)
         names = [field.name for field in schema]
-        parts = [wanted.keys] if wanted.patches is None else [wanted.patches.keys, wanted.keys]
+        parts = [wanted.keys] if patches is None else [patches.keys, wanted.keys]
         fitter = Columns(schema).fitter
         batches = [fitter.fit(batch) for part in parts for batch in part.select(names).to_batches()]
         keys = pa.Table.from_batches(batches, fitter.schema)
         target = table.write_target(self._options)
-        return Lookup(
-            schema, keys, version, self._next(), target, self._keyed.elsewhere(table), wanted.patches
-        )
+        return Lookup(schema, keys, version, self._next(), target, self._keyed.elsewhere(table), patches)
 
     def _next(self) -> str:
         """Names of another lookup's files must not be taken again."""
@@ -223,8 +228,7 @@ class KeyedRound:
         patches = lookup.patches
         if patches is None:
             return []
-        there = {each.number for one in found for each in one.patched}
-        self.unfound = tuple(number for number in range(len(patches)) if number not in there)
+        self.unfound = _without_row(patches, found)
         if not self.unfound:
             return []
         assert self._table is not None, "it was just looked up in"
@@ -234,6 +238,11 @@ class KeyedRound:
         files = writer.close()
         self._written[-1] += [file.path for file in files]
         return files
+
+
+def _without_row(patches: Patches, found: Sequence[Found]) -> tuple[int, ...]:
+    there = {each.number for one in found for each in one.patched}
+    return tuple(number for number in range(len(patches)) if number not in there)
 
 
 def plan_lookup(

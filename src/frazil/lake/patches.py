@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,22 @@ class Patches:
 
     def __len__(self) -> int:
         return len(self.holes)
+
+    def at_home(self, numbers: Sequence[int]) -> Patches | None:
+        """With the current rows of those looked up by their own keys, but for keys that are looked up;
+        None: there are no others."""
+        if self.origins is None or not numbers:
+            return None
+        names = self.origins.column_names
+        own = self.rows.select(names).cast(self.origins.schema)
+        taken = {tuple(row.values()) for row in self.origins.to_pylist()}
+        keys = own.take(pa.array(numbers, pa.int64())).to_pylist()
+        free = [number for number, key in zip(numbers, keys, strict=True) if tuple(key.values()) not in taken]
+        if not free:
+            return None
+        places = np.arange(len(self))
+        places[free] += len(self)
+        return replace(self, origins=pa.concat_tables([self.origins, own]).take(pa.array(places)))
 
     def filled(
         self, numbers: Numbers, schema: Schema, groups: Iterable[tuple[RowGroup, Numbers]]

@@ -92,6 +92,21 @@ def test_what_is_sent_again_changes_nothing(world: World, producer: Producer) ->
     assert rows(world, "replays") == source.rows == {(1,): {"id": 1, "word": "new"}}
 
 
+def test_a_changed_key_behind_the_row_it_led_to(world: World, producer: Producer) -> None:
+    """A snapshot that is read while keys change has the row under its new key already."""
+    topic, source, rest = topic_of(world), ChangingTable(), ChangingTable()
+    source.read(id=400, word="moved", body="kept")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "overtaken")
+    world.run(line)
+    rest.put(id=4, word="here", body="kept")
+    rest.events.clear()
+    rest.change_key((4,), id=400, word="moved", body=UNCHANGED)
+    rest.send(producer, topic)
+    world.run(line)
+    assert rows(world, "overtaken") == {(400,): {"id": 400, "word": "moved", "body": "kept"}}
+
+
 def test_a_source_that_was_reset(world: World, producer: Producer) -> None:
     topic, source = topic_of(world), ChangingTable()
     source.put(id=1, word="before")
