@@ -11,18 +11,22 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path("tests")
-#: Takes about as long as all the others.
-FIRST = ("stream",)
+#: Takes about as long as all the others, without what is lent to them.
+FIRST = TESTS / "stream"
+LENT = ("stateful",)
 #: pytest's code where nothing was selected, as by `-k`.
 _NOTHING = 5
 
 
 def halves() -> tuple[list[str], list[str]]:
-    there = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__")
-    return (
-        [str(TESTS / name) for name in there if name in FIRST],
-        [str(TESTS / name) for name in there if name not in FIRST],
-    )
+    first = [str(path) for path in _with_tests(FIRST) if path.name not in LENT]
+    others = [str(path) for path in _with_tests(TESTS) if path != FIRST]
+    return first, others + [str(FIRST / name) for name in LENT]
+
+
+def _with_tests(place: Path) -> list[Path]:
+    folders = (path for path in place.iterdir() if path.is_dir() and path.name != "__pycache__")
+    return sorted([*folders, *place.glob("test_*.py")])
 
 
 def main() -> int:

@@ -53,6 +53,7 @@ def test_a_row_that_differs() -> None:
     assert differs(mixed).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_tiny_run(kafka: Kafka, frazil_sqlite: FrazilServer, tmp_path: Path) -> None:
     place = Place(kafka, frazil_sqlite, tmp_path)

@@ -91,6 +91,7 @@ def copies(source: Source, tables: list[str]) -> list[str]:
     return lines
 
 
+@pytest.mark.exhaustive
 def test_the_events_of_a_workload_are_its_rows(source: Source, connect: KafkaConnect) -> None:
     workload = Workload(source, seed=7, weights={"new_table": 3, "widen_column": 4})
     workload.create()
