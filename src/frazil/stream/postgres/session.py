@@ -182,7 +182,9 @@ class Session:
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
                 self._logs[topic].reading, self._logs[topic].done = True, False
-                self._logs[topic].floor = floor or self._logs[topic].floor
+                # Rows of a snapshot before this one wait for what was done to them since.
+                if not any(self._logs[topic].landed):
+                    self._logs[topic].floor = floor or 0
         self._snapshot = Engine(self._source, snapshot_properties(self._source, names), self._read, None)
         self._snapshot.start()
 
