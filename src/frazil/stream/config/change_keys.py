@@ -24,7 +24,7 @@ DEBEZIUM = Record(
         ),
         "sequence_by": Key(
             Text("the name of a column"),
-            "For sources that have no log: the column by which the changes of a row in one round are ordered; "
+            "For sources that have no log: the column that orders the changes of a row within one round; "
             "from round to round the topic's order counts.",
             "none: the log of the database",
         ),
