@@ -198,7 +198,7 @@ def test_wrong_programs(step: Any) -> None:
     with pytest.raises(ValueError, match="no schema makes"):
         _avro.program(layout, [step])
     with pytest.raises(ValueError, match="no schema makes"):
-        _avro.layout((18, 0, 0, 0, 0, ()))
+        _avro.layout((20, 0, 0, 0, 0, ()))
     with pytest.raises(TypeError):
         _avro.program(layout, [[]])  # type: ignore[list-item]
 
