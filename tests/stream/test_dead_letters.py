@@ -114,7 +114,7 @@ def test_what_a_record_says_in_an_error_is_not_done(
     world: World, monkeypatch: pytest.MonkeyPatch, claim: Callable[[str], BadRecord | Lacking]
 ) -> None:
     """An expression that fails quotes its value, which looks like what a task of ours would say."""
-    monkeypatch.setattr("frazil.stream.pipeline._FAILED_ROUNDS", 1)
+    monkeypatch.setattr("frazil.stream.loops.FAILED_ROUNDS", 1)
     topic = world.topic(partitions=1)
     world.produce(topic, [{"id": 1, "word": str(TaskFailed(claim(topic)))}], partitions=1)
     table = f"said_{topic.replace('-', '_')}"

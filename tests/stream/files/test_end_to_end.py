@@ -248,10 +248,10 @@ def test_a_ledger_that_does_not_go_with_the_stamp_is_refused(line: Line, how: st
 
 def test_a_file_that_vanishes_each_time_ends_in_an_error(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks find that it is gone; what the driver raises says which."""
-    from frazil.stream import pipeline
+    from frazil.stream import loops
     from frazil.stream.files.feed import FileFeed
 
-    monkeypatch.setattr(pipeline, "_FAILED_ROUNDS", 1)
+    monkeypatch.setattr(loops, "FAILED_ROUNDS", 1)
     plan = FileFeed.plan
 
     def vanish(feed: FileFeed, *arguments: Any) -> Any:
