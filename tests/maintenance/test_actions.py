@@ -140,7 +140,8 @@ def test_commits_during_a_merge(spark: SparkSession, table: LakeTable, reader: R
     def go_on() -> None:
         nonlocal rounds
         try:
-            while not merging.is_set():
+            # A breath in between: without one, on a busy machine, no merge ever gets its turn.
+            while not merging.wait(0.2):
                 commit(writer, [rounds])
                 rounds += 1
         except BaseException as error:  # noqa: BLE001 - told in the test's own thread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def topic_of(world: World, table: str = "orders") -> str:
 
 
 def pipeline(world: World, topic: str, table: str, **settings: Any) -> PipelineConfig:
-    name = f"cdc-{table.replace('{', '').replace('}', '').replace('_', '-')}"
+    name = re.sub("[{}]", "", table).replace("_", "-")
     given = {"schema": None, "format": "debezium", "name": name, "format_version": 3}
     return world.pipeline(topic, table, **(given | settings))
 
@@ -44,7 +45,7 @@ def rows(world: World, table: str) -> dict[Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_as_they_are_now(world: World, producer: Producer, version: int) -> None:
-    topic, table = topic_of(world), f"now_{version}"
+    topic, table = topic_of(world), f"cdc_now_{version}"
     source = ChangingTable()
     for number in range(50):
         source.read(id=number, word=f"w{number}", body="x" * 20, price=number / 2)
@@ -85,11 +86,11 @@ def test_what_is_sent_again_changes_nothing(world: World, producer: Producer) ->
     source.put(id=1, word="new")
     source.delete(2)
     source.send(producer, topic)
-    line = pipeline(world, topic, "replays")
+    line = pipeline(world, topic, "cdc_replays")
     world.run(line)
     source.send(producer, topic, first)
     world.run(line)
-    assert rows(world, "replays") == source.rows == {(1,): {"id": 1, "word": "new"}}
+    assert rows(world, "cdc_replays") == source.rows == {(1,): {"id": 1, "word": "new"}}
 
 
 def test_a_changed_key_behind_the_row_it_led_to(world: World, producer: Producer) -> None:
@@ -97,30 +98,30 @@ def test_a_changed_key_behind_the_row_it_led_to(world: World, producer: Producer
     topic, source, rest = topic_of(world), ChangingTable(), ChangingTable()
     source.read(id=400, word="moved", body="kept")
     source.send(producer, topic)
-    line = pipeline(world, topic, "overtaken")
+    line = pipeline(world, topic, "cdc_overtaken")
     world.run(line)
     rest.put(id=4, word="here", body="kept")
     rest.events.clear()
     rest.change_key((4,), id=400, word="moved", body=UNCHANGED)
     rest.send(producer, topic)
     world.run(line)
-    assert rows(world, "overtaken") == {(400,): {"id": 400, "word": "moved", "body": "kept"}}
+    assert rows(world, "cdc_overtaken") == {(400,): {"id": 400, "word": "moved", "body": "kept"}}
 
 
 def test_a_source_that_was_reset(world: World, producer: Producer) -> None:
     topic, source = topic_of(world), ChangingTable()
     source.put(id=1, word="before")
     source.send(producer, topic)
-    line = pipeline(world, topic, "resets")
+    line = pipeline(world, topic, "cdc_resets")
     world.run(line)
     source.lsn = 10
     source.put(id=1, word="after")
     source.send(producer, topic)
     with pytest.raises(SourceChanged, match=r"changes\.incarnation"):
         world.run(line)
-    assert rows(world, "resets") == {(1,): {"id": 1, "word": "before"}}
-    world.run(pipeline(world, topic, "resets", changes={"incarnation": 1}))
-    assert rows(world, "resets") == source.rows
+    assert rows(world, "cdc_resets") == {(1,): {"id": 1, "word": "before"}}
+    world.run(pipeline(world, topic, "cdc_resets", changes={"incarnation": 1}))
+    assert rows(world, "cdc_resets") == source.rows
     with pytest.raises(InvalidConfig, match="only goes up"):
         world.run(line)
 
@@ -132,28 +133,30 @@ def test_one_failing_table_does_not_stop_the_others(world: World, producer: Prod
     events = list(source.events)
     source.send(producer, good, events)
     source.send(producer, bad, [*events, (b'{"id":2}', b"{broken", {}), *events])
-    line = pipeline(world, good, "many_{table}", topics=[good, bad])
+    line = pipeline(world, good, "cdc_many_{table}", topics=[good, bad])
     with pytest.raises(BadRecord, match="offset 1"):
         world.run(line)
-    assert rows(world, "many_good") == rows(world, "many_bad") == source.rows
+    assert rows(world, "cdc_many_good") == rows(world, "cdc_many_bad") == source.rows
     stopped = [event for event in world.seen.events if isinstance(event, TableStopped)]
-    assert stopped[-1].table == "paths.many_bad"
+    assert stopped[-1].table == "paths.cdc_many_bad"
     source.events.clear()
     source.put(id=3, word="c")
     source.send(producer, good)
     with pytest.raises(FrazilError, match="offset 1"):
         world.run(line)
-    assert rows(world, "many_good") == source.rows
-    letters = pipeline(world, good, "many_{table}", topics=[good, bad], dead_letters="paths.many_letters")
+    assert rows(world, "cdc_many_good") == source.rows
+    letters = pipeline(
+        world, good, "cdc_many_{table}", topics=[good, bad], dead_letters="paths.cdc_many_letters"
+    )
     world.run(letters)
-    assert [letter["offset"] for letter in world.rows("many_letters", ("offset",))] == [1]
+    assert [letter["offset"] for letter in world.rows("cdc_many_letters", ("offset",))] == [1]
 
 
 def test_columns_follow_the_source(world: World, producer: Producer) -> None:
     topic, source = topic_of(world), ChangingTable()
     source.put(id=1, word="a")
     source.send(producer, topic)
-    line = pipeline(world, topic, "grown")
+    line = pipeline(world, topic, "cdc_grown")
     world.run(line)
     source.put(id=2, word="b", added=5)
     source.put(id=1, word="c", added=6)
@@ -162,7 +165,7 @@ def test_columns_follow_the_source(world: World, producer: Producer) -> None:
     source.put(id=3, added=7)
     source.send(producer, topic)
     world.run(line)
-    assert rows(world, "grown") == {
+    assert rows(world, "cdc_grown") == {
         (1,): {"id": 1, "word": "c", "added": 6},
         (2,): {"id": 2, "word": "b", "added": 5},
         (3,): {"id": 3, "word": None, "added": 7},
@@ -175,13 +178,13 @@ def test_every_change_as_a_row(world: World, producer: Producer) -> None:
     source.put(id=1, word="b")
     source.delete(1)
     source.send(producer, topic)
-    world.run(pipeline(world, topic, "appended", changes={"mode": "append"}))
-    world.run(pipeline(world, topic, "both", changes={"mode": "changelog"}))
+    world.run(pipeline(world, topic, "cdc_appended", changes={"mode": "append"}))
+    world.run(pipeline(world, topic, "cdc_both", changes={"mode": "changelog"}))
     expected = [(0, "read", "a"), (1, "update", "b"), (2, "delete", None)]
-    for table in ("appended", "both_changes"):
+    for table in ("cdc_appended", "cdc_both_changes"):
         found = world.rows(table, ("_offset",))
         assert [(row["_offset"], row["_op"], row["word"]) for row in found] == expected
-    assert rows(world, "both") == {}
+    assert rows(world, "cdc_both") == {}
 
 
 def test_soft_deletes(world: World, producer: Producer) -> None:
@@ -189,14 +192,14 @@ def test_soft_deletes(world: World, producer: Producer) -> None:
     source.put(id=1, word="a")
     source.put(id=2, word="b")
     source.send(producer, topic)
-    line = pipeline(world, topic, "soft", changes={"soft_delete": "gone"})
+    line = pipeline(world, topic, "cdc_soft", changes={"soft_delete": "gone"})
     world.run(line)
     source.delete(1)
     source.put(id=3, word="c")
     source.delete(3)
     source.send(producer, topic)
     world.run(line)
-    assert rows(world, "soft") == {
+    assert rows(world, "cdc_soft") == {
         (1,): {"id": 1, "word": "a", "gone": True},
         (2,): {"id": 2, "word": "b", "gone": False},
         (3,): {"id": 3, "word": "c", "gone": True},
@@ -204,7 +207,7 @@ def test_soft_deletes(world: World, producer: Producer) -> None:
     source.put(id=1, word="back")
     source.send(producer, topic)
     world.run(line)
-    assert rows(world, "soft")[(1,)] == {"id": 1, "word": "back", "gone": False}
+    assert rows(world, "cdc_soft")[(1,)] == {"id": 1, "word": "back", "gone": False}
 
 
 def test_a_table_without_a_key(world: World, producer: Producer) -> None:
@@ -213,9 +216,9 @@ def test_a_table_without_a_key(world: World, producer: Producer) -> None:
     source.events = [(None, value, {}) for _, value, _ in source.events]
     source.send(producer, topic)
     with pytest.raises(InvalidConfig, match=r"changes\.key"):
-        world.run(pipeline(world, topic, "keyless"))
-    world.run(pipeline(world, topic, "keyless", changes={"key": "id"}))
-    assert rows(world, "keyless") == {(1,): {"id": 1, "word": "a"}}
+        world.run(pipeline(world, topic, "cdc_keyless"))
+    world.run(pipeline(world, topic, "cdc_keyless", changes={"key": "id"}))
+    assert rows(world, "cdc_keyless") == {(1,): {"id": 1, "word": "a"}}
 
 
 def test_the_mark_is_in_the_stamp(world: World, producer: Producer) -> None:
@@ -223,9 +226,9 @@ def test_the_mark_is_in_the_stamp(world: World, producer: Producer) -> None:
     source.read(id=1, word="a")
     source.put(id=1, word="b")
     source.send(producer, topic)
-    line = pipeline(world, topic, "marked")
+    line = pipeline(world, topic, "cdc_marked")
     world.run(line)
-    stamp = Stamp.decode(world.snapshots("marked")[-1]["summary"][stamp_key(line.name)])
+    stamp = Stamp.decode(world.snapshots("cdc_marked")[-1]["summary"][stamp_key(line.name)])
     (mark,) = stamp.marks[topic]
     assert mark is not None
     assert (mark.line, mark.at, mark.ts) == ("lsn", (source.lsn - 10, source.lsn, 0), source.ts_ms)
@@ -238,9 +241,11 @@ def test_a_row_whose_key_is_changed_is_never_gone(world: World, producer: Produc
     source.put(id=2, word="b")
     source.change_key((1,), id=3, word="a")
     source.send(producer, topic)
-    world.run(pipeline(world, topic, "moved", limits={"records_per_round": 3, "records_per_task": 1}))
-    assert rows(world, "moved") == source.rows
-    counts = [int(snapshot["summary"]["total-records"]) for snapshot in world.snapshots("moved")]
-    deleted = [int(snapshot["summary"]["total-position-deletes"]) for snapshot in world.snapshots("moved")]
+    world.run(pipeline(world, topic, "cdc_moved", limits={"records_per_round": 3, "records_per_task": 1}))
+    assert rows(world, "cdc_moved") == source.rows
+    counts = [int(snapshot["summary"]["total-records"]) for snapshot in world.snapshots("cdc_moved")]
+    deleted = [
+        int(snapshot["summary"]["total-position-deletes"]) for snapshot in world.snapshots("cdc_moved")
+    ]
     live = [count - gone for count, gone in zip(counts, deleted, strict=True)]
     assert sorted(set(live)) == [0, 2]

@@ -26,7 +26,7 @@ def ask(place: Path, world: World, source: PostgresSource, signals: str | None) 
                 "source": {"topics": [source.topic("parts")]},
                 "format": "debezium",
                 "changes": changes,
-                "table": "paths.parts",
+                "table": "paths.cdc_parts",
             }
         },
     }
@@ -46,10 +46,10 @@ def test_rows_come_again(
         connect.wait_streaming(source.name)
         source.run("UPDATE parts SET name = 'changed' WHERE id = 3", "DELETE FROM parts WHERE id = 4")
         source.settle()
-        line = pipeline(world, source.topic("parts"), "parts", name="again")
+        line = pipeline(world, source.topic("parts"), "cdc_parts", name="again")
         world.run(line)
-        world.spark_sql("DELETE FROM {}.parts WHERE id BETWEEN 5 AND 9")
-        assert len(world.rows("parts")) == 14
+        world.spark_sql("DELETE FROM {}.cdc_parts WHERE id BETWEEN 5 AND 9")
+        assert len(world.rows("cdc_parts")) == 14
         assert "changes.signals" in ask(tmp_path, world, source, None)
         with source.tail("parts") as tail:
             tail.skip()
@@ -58,4 +58,4 @@ def test_rows_come_again(
             tail.until(lambda event: event["op"] == "r" and event["after"]["id"] == 19)
         world.run(line)
         expected = sorted(source.rows("parts"), key=lambda row: row["id"])
-    assert world.rows("parts") == expected
+    assert world.rows("cdc_parts") == expected

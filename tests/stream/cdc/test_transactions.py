@@ -66,15 +66,15 @@ def test_no_snapshot_shows_half_of_a_transfer(
         line = pipeline(
             world,
             source.topic("accounts"),
-            "accounts",
+            "cdc_accounts",
             name="transfers",
             changes={"whole_transactions": True},
             limits={"records_per_round": 5, "records_per_task": 1},
         )
         world.run(line)
         expected = {row["id"]: row["balance"] for row in source.rows("accounts")}
-    assert {row["id"]: row["balance"] for row in world.rows("accounts")} == expected
-    sums = _sums(world, "accounts")
+    assert {row["id"]: row["balance"] for row in world.rows("cdc_accounts")} == expected
+    sums = _sums(world, "cdc_accounts")
     assert len(sums) > 10
     assert set(sums[sums.index(ACCOUNTS * BALANCE) :]) == {ACCOUNTS * BALANCE}
 

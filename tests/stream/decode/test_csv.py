@@ -288,7 +288,7 @@ def test_wrong_buffers(native_csv: Any) -> None:
     for offset, length in ((-1, 1), (0, 2), (1, 1)):
         with pytest.raises(ValueError, match="buffers"):
             native_csv.decode(plan, (0,), 44, 34, b"", False, *good, offset, length)
-    for wrong in ((18, 0, 0, 0, 0, ()), (15, 0, 0, 0, 0, ()), (1, 0, 4, 0, 0, ((),))):
+    for wrong in ((20, 0, 0, 0, 0, ()), (15, 0, 0, 0, 0, ()), (1, 0, 4, 0, 0, ((),))):
         with pytest.raises(ValueError, match="plan"):
             native_csv.plan(wrong)
 
