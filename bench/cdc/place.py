@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow.parquet as pq
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    DoubleType,
-    IntegerType,
-    LongType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    TimestamptzType,
-)
 
+from bench import tables
 from bench.cdc import reader
 from bench.cdc.changes import ABSENT, PARTITIONS, Workload
 from bench.cdc.reader import Sums
 from bench.cdc.rows import SCHEMA, differs, table_of
 from bench.driver_process import DriverProcess, serve
 from bench.meter import Meter, spark_processes
+from bench.tables import columns
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 
 NAMESPACE = "cdc"
-_TYPES: dict[str, PrimitiveType] = {
-    "long": LongType(),
-    "string": StringType(),
-    "timestamptz": TimestamptzType(),
-    "double": DoubleType(),
-    "int": IntegerType(),
-}
 _CHUNK = 500_000
 
 
@@ -79,15 +63,11 @@ class Place:
 
     def create(self, table: str, rows: int, format_version: int) -> None:
         """A table with the first rows, the same for every side."""
-        fields = [
-            NestedField(number, name, _TYPES[kind], required=name == "id")
-            for number, (name, kind) in enumerate(SCHEMA.items(), 1)
-        ]
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         modes = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
         self._catalog.create_table(
             f"{NAMESPACE}.{table}",
-            Schema(*fields, identifier_field_ids=[1]),
+            Schema(*columns(SCHEMA, "id"), identifier_field_ids=[1]),
             properties={
                 "format-version": str(format_version),
                 "write.parquet.compression-codec": "zstd",
@@ -97,10 +77,7 @@ class Place:
         self._reader.call(("load", _name(table), str(self._base(rows))))
 
     def drop(self, table: str) -> None:
-        """The table and its files, so that the disk does not fill."""
-        location = self._catalog.load_table(f"{NAMESPACE}.{table}").location()
-        self._catalog.drop_table(f"{NAMESPACE}.{table}")
-        shutil.rmtree(_local(location), ignore_errors=True)
+        tables.drop(self._catalog, _name(table))
 
     def snapshots(self, table: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._client.tables.load((NAMESPACE,), table).metadata["snapshots"]
@@ -176,7 +153,3 @@ def sums_of(workload: Workload) -> Sums:
 
 def _name(table: str) -> str:
     return f"{NAMESPACE}.{table}"
-
-
-def _local(location: str) -> Path:
-    return Path(unquote(urlsplit(location).path))

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow.parquet as pq
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import (
-    DoubleType,
-    IntegerType,
-    LongType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    TimestamptzType,
-)
 
+from bench import tables
 from bench.ingest import messages
 from bench.ingest.encodings import REGISTERED, Name, renderer
+from bench.tables import columns, local
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.devstack.registry import SchemaRegistry
 
 NAMESPACE = "bench"
-_TYPES: dict[str, PrimitiveType] = {
-    "long": LongType(),
-    "string": StringType(),
-    "timestamptz": TimestamptzType(),
-    "double": DoubleType(),
-    "int": IntegerType(),
-}
 _BATCH = 500_000
 
 
@@ -86,19 +70,14 @@ class Place:
 
     def create(self, table: str) -> None:
         """An empty table, the same for every side."""
-        fields = [
-            NestedField(number, name, _TYPES[kind], required=False)
-            for number, (name, kind) in enumerate(messages.SCHEMA.items(), 1)
-        ]
         self.catalog.create_namespace_if_not_exists(NAMESPACE)
         properties = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
-        self.catalog.create_table(f"{NAMESPACE}.{table}", Schema(*fields), properties=properties)
+        self.catalog.create_table(
+            f"{NAMESPACE}.{table}", Schema(*columns(messages.SCHEMA)), properties=properties
+        )
 
     def drop(self, table: str) -> None:
-        """The table and its files, so that the disk does not fill."""
-        found = self.catalog.load_table(f"{NAMESPACE}.{table}")
-        self.catalog.drop_table(f"{NAMESPACE}.{table}")
-        shutil.rmtree(_local(found.location()), ignore_errors=True)
+        tables.drop(self.catalog, f"{NAMESPACE}.{table}")
 
     def examine(self, table: str, rows: int) -> Landed:
         """Compare the files of the current snapshot with what was produced, row by row."""
@@ -126,8 +105,4 @@ def place(*, registry: bool) -> Iterator[Place]:
 
 
 def _files(table: Table) -> list[Path]:
-    return [_local(task.file.file_path) for task in table.scan().plan_files()]
-
-
-def _local(location: str) -> Path:
-    return Path(unquote(urlsplit(location).path))
+    return [local(task.file.file_path) for task in table.scan().plan_files()]

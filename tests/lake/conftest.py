@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.clients.support import duckdb_extensions
 from tests.lake.network import CommitNetwork
 from tests.lake.pairs import Pair
 from tests.lake.support import Reader
@@ -74,3 +75,17 @@ def reader(client: Client, table: LakeTable) -> Reader:
 @pytest.fixture
 def pair(client: Client, make_table: MakeTable) -> Pair:
     return Pair(client, make_table(), make_table())
+
+
+@pytest.fixture(scope="module")
+def duck(frazil_sqlite: FrazilServer) -> Iterator[Any]:
+    import duckdb
+
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    for extension in duckdb_extensions():
+        connection.execute(f"LOAD '{extension}'")
+    connection.execute(
+        f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{frazil_sqlite.catalog_uri}', AUTHORIZATION_TYPE 'none')"
+    )
+    yield connection
+    connection.close()

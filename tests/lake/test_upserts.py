@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.clients.support import duckdb_extensions
 from tests.lake.upserts import Key, KeyedWorld, Row
 
 from frazil.client import Client
 from frazil.core.schema import Field, Schema
-from frazil.devstack.frazil_server import FrazilServer
 from frazil.lake.catalog import Lake
 
 PLACES = ["here", "there", None]
@@ -57,20 +55,6 @@ SHAPES = {
     "two columns": Shape(key=("id", "code"), partitioning=("truncate(6, code)",)),
     "text, format 2": Shape(key=("code",), version=2),
 }
-
-
-@pytest.fixture(scope="module")
-def duck(frazil_sqlite: FrazilServer) -> Iterator[Any]:
-    import duckdb
-
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for extension in duckdb_extensions():
-        connection.execute(f"LOAD '{extension}'")
-    connection.execute(
-        f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{frazil_sqlite.catalog_uri}', AUTHORIZATION_TYPE 'none')"
-    )
-    yield connection
-    connection.close()
 
 
 def rounds(world: KeyedWorld, shape: Shape, rng: random.Random, count: int, keys: int = 60) -> None:

@@ -15,7 +15,6 @@ import pytest
 from pyiceberg import expressions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyspark.sql import DataFrame, SparkSession, functions
-from tests.clients.support import duckdb_extensions
 from tests.lake import everything
 
 from frazil.core.partitioning import PartitionField, parse_partitioning
@@ -47,20 +46,6 @@ def filled(lake: Lake) -> LakeTable:
 def pyiceberg(frazil_sqlite: FrazilServer) -> Iterator[Catalog]:
     with load_catalog("writer", type="rest", uri=frazil_sqlite.catalog_uri) as catalog:
         yield catalog
-
-
-@pytest.fixture(scope="module")
-def duck(frazil_sqlite: FrazilServer) -> Iterator[Any]:
-    import duckdb
-
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for extension in duckdb_extensions():
-        connection.execute(f"LOAD '{extension}'")
-    connection.execute(
-        f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{frazil_sqlite.catalog_uri}', AUTHORIZATION_TYPE 'none')"
-    )
-    yield connection
-    connection.close()
 
 
 def plain(value: Any) -> Any:

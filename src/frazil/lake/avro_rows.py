@@ -12,7 +12,8 @@ import pyarrow as pa
 from frazil.core.errors import StorageError
 from frazil.core.schema import FIELD_ID
 
-_PRIMITIVES: dict[str, pa.DataType] = {
+#: What Avro's own types are in Arrow.
+PRIMITIVES: dict[str, pa.DataType] = {
     "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -60,7 +61,7 @@ class _Types:
             kind, convert = self.of(next((each for each in schema if each != "null"), "null"))
             return kind, lambda value: None if value is None else convert(value)
         if isinstance(schema, str):
-            return (_PRIMITIVES[schema], _same) if schema in _PRIMITIVES else self.of(self._named[schema])
+            return (PRIMITIVES[schema], _same) if schema in PRIMITIVES else self.of(self._named[schema])
         if "name" in schema:
             self._named[schema["name"]] = schema
         match schema["type"]:

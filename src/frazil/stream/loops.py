@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from frazil.core.errors import FrazilError, Outcome, RoundFailed
+from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
 from frazil.stream.config.model import PipelineConfig
@@ -24,6 +24,8 @@ _logger = logging.getLogger(__name__)
 LONGEST_WAIT = 30.0
 #: What fails so often in a row will not mend itself.
 FAILED_ROUNDS = 5
+#: A round is run again for columns and tables that came up; more often than this, something is wrong.
+ADAPTATIONS = 20
 #: A bounded run does not wait for ever for something that is down.
 _ONCE_ATTEMPTS = 6
 
@@ -78,6 +80,17 @@ class Loop(ABC):
     @abstractmethod
     def _run(self) -> None:
         """All of its work; ends when told to stop."""
+
+    def _require_rate(self, read: int, bad: int) -> None:
+        """Too many bad records at once are not bad records, but a wrong schema or a broken producer."""
+        letters = self._config.dead_letters
+        if letters is None or letters.stop_above is None or bad <= letters.stop_above * read:
+            return
+        raise BadRecord(
+            f"pipeline '{self.name}': {bad} of {read} records of a round are bad, more than the "
+            f"{letters.stop_above:.2%} of `dead_letters.stop_above`. Nothing of the round was written; "
+            "correct the schema or the records, or allow a higher share"
+        )
 
     def _retrying(self, work: Callable[[], T]) -> T | None:
         """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.names import show
-from frazil.lake.catalog import Lake
 from frazil.lake.session import use_catalog
 from frazil.stream.columns import with_columns
-from frazil.stream.config.model import Limits, PipelineConfig
+from frazil.stream.config.model import Limits
 from frazil.stream.events import (
     CaughtUp,
     Claimed,
-    Observer,
     RoundCommitted,
     RoundStarted,
 )
 from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.jobs import JobResult, Jobs, rows_schema
-from frazil.stream.loops import Loop
+from frazil.stream.loops import ADAPTATIONS, Loop
 from frazil.stream.needs import Lacking
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.dataset import DatasetSink
@@ -34,16 +32,12 @@ from frazil.stream.source import Feed, Goal
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
-    from pyspark.sql import SparkSession
 
     from frazil.core.schema import Schema
     from frazil.stream.outlets import Keys, Writing
     from frazil.stream.source import Reader, Slice
 
 _logger = logging.getLogger(__name__)
-
-#: A round is run again for columns and tables that came up; more often than this, something is wrong.
-_ADAPTATIONS = 20
 
 
 class Runs(Protocol):
@@ -74,20 +68,11 @@ class Work:
 class PipelineLoop(Loop):
     """Runs a pipeline whose records become rows."""
 
-    def __init__(
-        self,
-        config: PipelineConfig,
-        spark: SparkSession,
-        connect: Callable[[], Lake],
-        catalog_name: str,
-        observer: Observer,
-        *,
-        once: bool,
-    ) -> None:
-        super().__init__(config, spark, connect, catalog_name, observer, once=once)
-        self._goal: Goal | None = None
-        self._rate = 0.0
-        self._failed: list[Turn] = []
+    _goal: Goal | None = None
+    #: Offsets a second of the last round.
+    _rate = 0.0
+    #: Rounds whose files may still be there.
+    _failed: Sequence[Turn] = ()
 
     def _run(self) -> None:
         opened = self._retrying(self._open)
@@ -153,13 +138,13 @@ class PipelineLoop(Loop):
 
     def _adapted(self, work: Work, plan: RoundPlan) -> None:
         """Run the round until the tables have all that its rows need."""
-        for _ in range(_ADAPTATIONS):
+        for _ in range(ADAPTATIONS):
             try:
                 return self._land(work, plan)
             except Lacking as error:
                 work.sink.adapt(error.needs)
         raise RoundFailed(
-            f"pipeline '{self.name}': a round met new columns or tables {_ADAPTATIONS} times in a row"
+            f"pipeline '{self.name}': a round met new columns or tables {ADAPTATIONS} times in a row"
         )
 
     def _land(self, work: Work, plan: RoundPlan) -> None:
@@ -174,7 +159,7 @@ class PipelineLoop(Loop):
             result = work.jobs.run(plan.tasks, reader, sink.schema, turn.keys, turn.writing)
             work.feed.confirm(sink.stamp, plan)
             reach("round.job-done")
-            self._require_rate(result)
+            self._require_rate(result.read, result.bad)
             worked = time.monotonic()
             self._rate = plan.offsets / max(worked - started, 0.001)
             self._commit(work, turn, plan, result, started, worked)
@@ -183,7 +168,7 @@ class PipelineLoop(Loop):
             # observer failed), they are.
             unknown = isinstance(error, FrazilError) and error.outcome is Outcome.UNKNOWN
             if not unknown and turn.token != sink.stamp.token:
-                self._failed.append(turn)
+                self._failed = [*self._failed, turn]
                 self._discard(sink)
             raise
         # Once more: when a job fails, Spark lets its other tasks run to their end.
@@ -199,17 +184,6 @@ class PipelineLoop(Loop):
                 _logger.warning("pipeline %s: files of a failed round stay: %s", self.name, error.message)
                 left.append(turn)
         return left
-
-    def _require_rate(self, result: JobResult) -> None:
-        """Too many bad records at once are not bad records, but a wrong schema or a broken producer."""
-        letters = self._config.dead_letters
-        if letters is None or letters.stop_above is None or result.bad <= letters.stop_above * result.read:
-            return
-        raise BadRecord(
-            f"pipeline '{self.name}': {result.bad} of {result.read} records of a round are bad, more than "
-            f"the {letters.stop_above:.2%} of `dead_letters.stop_above`. Nothing of the round was written; "
-            "correct the schema or the records, or allow a higher share"
-        )
 
     def _commit(
         self, work: Work, turn: Turn, plan: RoundPlan, result: JobResult, started: float, worked: float

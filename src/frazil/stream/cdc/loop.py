@@ -18,7 +18,7 @@ from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
-from frazil.stream.loops import FAILED_ROUNDS, LONGEST_WAIT, Loop
+from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, LONGEST_WAIT, Loop
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
@@ -43,6 +43,8 @@ class _Line:
     #: Why it does not go on: nobody but the user can mend that.
     error: FrazilError | None = None
     failures: int = 0
+    #: Rounds in a row after which the table had to change.
+    adaptations: int = 0
     #: By the monotonic clock.
     rests_until: float = 0.0
     #: A bad record: the lane goes up to it and no further.
@@ -212,7 +214,7 @@ class ChangeLoop(Loop):
                 written = [file for several in result.files.values() for file in several]
                 done.files += len(written)
                 done.bytes += sum(file.size for file in written)
-                line.failures, line.waits, line.stretch = 0, 0, 1
+                line.failures, line.adaptations, line.waits, line.stretch = 0, 0, 0, 1
         if done.plans:
             self._feed.landed(done.plans)
 
@@ -225,6 +227,11 @@ class ChangeLoop(Loop):
                 return False
             raise error
         if result.shape is not None:
+            line.adaptations += 1
+            if line.adaptations > ADAPTATIONS:
+                raise RoundFailed(
+                    f"pipeline '{self.name}': {line.lane} met new columns {ADAPTATIONS} times in a row"
+                )
             line.lane.adapt(result.shape, self._patience)
             if turn.ticket is None:
                 self._claimed(line.lane)
@@ -234,6 +241,7 @@ class ChangeLoop(Loop):
         if result.alone or (cut is not None and line.waits < _WAITS):
             line.cut, line.alone, done.again = cut, result.alone, True
             return False
+        self._require_rate(result.read, result.bad)
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
 

@@ -10,18 +10,9 @@ import fastavro
 import pyarrow as pa
 
 from frazil.core.errors import BadRecord, FrazilError
+from frazil.lake.avro_rows import PRIMITIVES
 from frazil.stream.files.found import Seekable, broken
 
-_PRIMITIVES: dict[str, pa.DataType] = {
-    "null": pa.null(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "string": pa.string(),
-}
 #: Those that fastavro turns into Python's own; others stay what they are stored as.
 _LOGICAL: dict[tuple[str, str], pa.DataType] = {
     ("int", "date"): pa.date32(),
@@ -77,8 +68,8 @@ class _Types:
         if isinstance(schema, list):
             return self._union(schema, where, inside)
         if isinstance(schema, str):
-            if schema in _PRIMITIVES:
-                return _PRIMITIVES[schema]
+            if schema in PRIMITIVES:
+                return PRIMITIVES[schema]
             if schema in inside or schema not in self._named:
                 raise self._impossible(where, f"the type {schema} is not known there, or holds itself")
             return self.of(self._named[schema], where, inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -53,7 +54,7 @@ class Batch:
         self.flat: bool | None = None
 
 
-class ChangesBase:
+class ChangesBase(ABC):
     """Decodes batches of messages; for one thread."""
 
     def __init__(
@@ -95,9 +96,9 @@ class ChangesBase:
             with_transactions=self.transactions,
         )
 
+    @abstractmethod
     def read(self, batch: Batch) -> None:
         """Adds the changes of all messages that have a value."""
-        raise NotImplementedError
 
     def is_flat(self, batch: Batch, names: set[str]) -> bool:
         """Of messages with these fields. The first ones asked for decide: a broken one among envelopes must

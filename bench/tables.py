@@ -1,0 +1,47 @@
+"""Tables that benchmarks make and throw away."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+)
+
+_TYPES: dict[str, PrimitiveType] = {
+    "long": LongType(),
+    "string": StringType(),
+    "timestamptz": TimestamptzType(),
+    "double": DoubleType(),
+    "int": IntegerType(),
+}
+
+
+def columns(schema: Mapping[str, str], *required: str) -> list[NestedField]:
+    """Of a new table, by names and types."""
+    return [
+        NestedField(number, name, _TYPES[kind], required=name in required)
+        for number, (name, kind) in enumerate(schema.items(), 1)
+    ]
+
+
+def drop(catalog: RestCatalog, table: str) -> None:
+    """The table and its files, so that the disk does not fill."""
+    location = catalog.load_table(table).location()
+    catalog.drop_table(table)
+    shutil.rmtree(local(location), ignore_errors=True)
+
+
+def local(location: str) -> Path:
+    """Of a warehouse on the local disk."""
+    return Path(unquote(urlsplit(location).path))
