@@ -265,6 +265,43 @@ def test_a_file_that_vanishes_each_time_ends_in_an_error(line: Line, monkeypatch
         line.run()
 
 
+def bucket_of(object_store: ObjectStore) -> S3Store:
+    return S3Store(
+        "arrivals",
+        config={
+            "endpoint": object_store.endpoint,
+            "region": object_store.region,
+            "access_key_id": object_store.admin.access,
+            "secret_access_key": object_store.admin.secret,
+        },
+        client_options={"allow_http": True},
+    )
+
+
+def config_of(shelf: Shelf, object_store: ObjectStore, name: str) -> dict[str, Any]:
+    """A pipeline from the bucket, a few files a round."""
+    keys = {
+        "s3.endpoint": object_store.endpoint,
+        "s3.region": object_store.region,
+        "s3.access-key-id": object_store.admin.access,
+        "s3.secret-access-key": object_store.admin.secret,
+    }
+    pipeline = {
+        "source": {
+            "files": {"path": f"s3://arrivals/{name}", "pattern": "**/*.json", "settings": keys},
+        },
+        "schema": {"id": "long required"},
+        "table": f"{NAMESPACE}.{name}",
+        "freshness": "200ms",
+        "limits": {"records_per_round": 4},
+    }
+    return {
+        "catalog": {"uri": shelf.server.uri, "warehouse": shelf.warehouse},
+        "spark": {"master": "local[2]"},
+        "pipelines": {name: pipeline},
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "points",
@@ -280,39 +317,7 @@ def test_the_driver_is_killed(
     shelf = bucket_shelf(frazil_sqlite, object_store)
     name = f"killed-{os.getpid()}-{next(_numbers)}"
     object_store.create_bucket("arrivals")
-    store = S3Store(
-        "arrivals",
-        config={
-            "endpoint": object_store.endpoint,
-            "region": object_store.region,
-            "access_key_id": object_store.admin.access,
-            "secret_access_key": object_store.admin.secret,
-        },
-        client_options={"allow_http": True},
-    )
-    pipeline = {
-        "source": {
-            "files": {
-                "path": f"s3://arrivals/{name}",
-                "pattern": "**/*.json",
-                "settings": {
-                    "s3.endpoint": object_store.endpoint,
-                    "s3.region": object_store.region,
-                    "s3.access-key-id": object_store.admin.access,
-                    "s3.secret-access-key": object_store.admin.secret,
-                },
-            }
-        },
-        "schema": {"id": "long required"},
-        "table": f"{NAMESPACE}.{name}",
-        "freshness": "200ms",
-        "limits": {"records_per_round": 4},
-    }
-    config = {
-        "catalog": {"uri": shelf.server.uri, "warehouse": shelf.warehouse},
-        "spark": {"master": "local[2]"},
-        "pipelines": {name: pipeline},
-    }
+    store, config = bucket_of(object_store), config_of(shelf, object_store, name)
     numbers, expected = itertools.count(), Counter[int]()
 
     def arrive(files: int, point: str) -> None:
