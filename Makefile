@@ -75,6 +75,10 @@ bench-ingest: $(STAMP) ## Kafka into Iceberg against plain Spark and Flink (8 mi
 bench-cdc: $(STAMP) ## Change data into Iceberg against Spark's MERGE and Flink (2 and 20 million rows)
 	$(BIN)/python -m bench.cdc $(ARGS)
 
+.PHONY: soak-cdc
+soak-cdc: $(STAMP) ## Half an hour of pgbench into Iceberg, formats 2 and 3: memory and reads stay flat
+	$(BIN)/python -m bench.soak $(ARGS)
+
 ##@ Maintain
 
 .PHONY: lock

@@ -45,7 +45,7 @@ class Meter:
         self._sampler = threading.Thread(target=self._sample, name="meter", daemon=True)
 
     def __enter__(self) -> Self:
-        self._before = _by_kind(self._look())
+        self._before = cpu_by_kind(self._look())
         self._started = time.monotonic()
         self._sampler.start()
         return self
@@ -57,7 +57,7 @@ class Meter:
         self._end.set()
         self._sampler.join()
         if kind is None:
-            after = _by_kind(self._look())
+            after = cpu_by_kind(self._look())
             self.usage.cpu = {name: cpu - self._before.get(name, 0.0) for name, cpu in after.items()}
 
     def _sample(self) -> None:
@@ -81,8 +81,15 @@ def _spark_kind(process: Process) -> str:
     return "jvm" if "java" in command.partition(" ")[0] else "driver"
 
 
-def _by_kind(found: Mapping[Process, str]) -> dict[str, float]:
+def cpu_by_kind(found: Mapping[Process, str]) -> dict[str, float]:
     cpu: dict[str, float] = defaultdict(float)
     for process, kind in found.items():
         cpu[kind] += process.cpu
     return dict(cpu)
+
+
+def mb_by_kind(found: Mapping[Process, str]) -> dict[str, float]:
+    resident: dict[str, float] = defaultdict(float)
+    for process, kind in found.items():
+        resident[kind] += process.resident_mb
+    return dict(resident)

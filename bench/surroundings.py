@@ -12,14 +12,13 @@ from frazil.jvm.jars import FLINK, SPARK_ICEBERG, jars
 from frazil.jvm.java import find_java
 
 
-def surroundings() -> dict[str, str]:
+def surroundings(*, with_flink: bool = True) -> dict[str, str]:
     """Versions and the shape of the machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    runtimes = {"Spark": _iceberg(SPARK_ICEBERG), "Flink": _iceberg(FLINK)}
     return {
         "frazil": __version__,
-        "Spark": f"{version('pyspark')}, {runtimes['Spark']}, Java {find_java().version}",
-        "Flink": f"{flink.VERSION}, {runtimes['Flink']}",
+        "Spark": f"{version('pyspark')}, {_iceberg(SPARK_ICEBERG)}, Java {find_java().version}",
+        **({"Flink": f"{flink.VERSION}, {_iceberg(FLINK)}"} if with_flink else {}),
         "Python": f"{platform.python_version()}, pyarrow {version('pyarrow')}",
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyiceberg.catalog.rest import RestCatalog
@@ -25,6 +27,22 @@ _TYPES: dict[str, PrimitiveType] = {
     "double": DoubleType(),
     "int": IntegerType(),
 }
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The files of a table."""
+
+    data_files: int
+    delete_files: int
+    commits: int
+
+
+def contents_of(metadata: Mapping[str, Any]) -> Contents:
+    """As the newest snapshot of a metadata document tells it."""
+    snapshots = metadata["snapshots"]
+    newest = max(snapshots, key=lambda snapshot: snapshot["sequence-number"])["summary"]
+    return Contents(int(newest["total-data-files"]), int(newest["total-delete-files"]), len(snapshots))
 
 
 def columns(schema: Mapping[str, str], *required: str) -> list[NestedField]:

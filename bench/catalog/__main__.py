@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.catalog import scale, vended
 from bench.catalog.client import Plan, run
 from bench.catalog.report import GOALS, Report
 from bench.catalog.targets import Database, Server, Target, database_server, target
 from bench.processes import resident_mb
-from bench.results import keep
+from bench.results import output_options, publish
 from frazil.devstack.postgres import Postgres
 
 _PLANS = {
@@ -48,14 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _scale(report, database, postgres, options)
             if "vended" in workloads and "frazil" in options.server:
                 _vended(report, database, postgres, options)
-    print(report.text())
-    if options.json:
-        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    if options.results:
-        keep(options.results, "catalog", report.markdown())
-    print()
-    for result in report.results():
-        print(result.line())
+    publish(report, "catalog", options)
 
 
 def _compare(
@@ -128,8 +119,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=[*GOALS, *_OURS], help="may be repeated")
     parser.add_argument("--database", action="append", choices=_DATABASES, help="may be repeated")
     parser.add_argument("--server", action="append", choices=_SERVERS, help="may be repeated")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="write a report like RESULTS.md to FILE")
+    output_options(parser)
     return parser
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.catalog.measurement import Measurement
-from bench.results import Result
+from bench.results import Result, figures_json, figures_markdown, table_markdown
 from frazil import __version__
 from frazil.devstack.postgres import find_installation
 from frazil.jvm.jars import RCK, jars
@@ -110,24 +110,18 @@ class Report:
             "scale": {database: [m.as_json() for m in found] for database, found in self.scale.items()},
             "vended": {database: [m.as_json() for m in found] for database, found in self.vended.items()},
             "rest_mb": {f"{server} {database}": mb for (server, database), mb in self.rest_mb.items()},
-            "results": [
-                {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
-                for r in self.results()
-            ],
+            "results": figures_json(self.results()),
         }
 
     def markdown(self) -> str:
         parts = [_INTRODUCTION, f"Measured on {datetime.now(UTC):%Y-%m-%d}.", ""]
         parts += [f"- {name}: {value}" for name, value in surroundings().items()]
         parts += [f"- load average before the run: {self.load_before:.1f}"]
-        parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
-        parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
+        parts += figures_markdown(self.results())
         for database in ("postgres", "sqlite"):
             rows = self.table(database)
             if len(rows) > 1:
-                parts += ["", f"### {database}", "", "| " + " | ".join(rows[0]) + " |"]
-                parts += ["|---|---|" + "---:|" * (len(rows[0]) - 2)]
-                parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
+                parts += ["", f"### {database}", *table_markdown(rows, texts=2)]
                 rest = [f"{s} {mb:.0f} MB" for (s, d), mb in self.rest_mb.items() if d == database]
                 parts += ["", f"Memory at rest: {', '.join(rest)}."]
         return "\n".join([*parts, "", _NOTES])

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 from bench.cdc.measure import Scenario, measure
 from bench.cdc.place import Place, place
 from bench.cdc.report import Report
 from bench.cdc.sides import MERGES, OURS, SIDES
-from bench.results import keep
+from bench.results import output_options, publish
 
 _SMALL, _LARGE, _BATCHES, _SIZE = 2_000_000, 20_000_000, 50, 20_000
 _QUICK_SMALL, _QUICK_LARGE, _QUICK_BATCHES, _QUICK_SIZE = 20_000, 50_000, 4, 1_000
@@ -28,14 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _sized(options)
     with place() as where:
         report = run(where, scenarios(options), options.repeat)
-    print(report.text())
-    if options.json:
-        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    if options.results:
-        keep(options.results, "cdc", report.markdown())
-    print()
-    for result in report.results():
-        print(result.line())
+    publish(report, "cdc", options)
 
 
 def run(where: Place, several: Sequence[Scenario], repeat: int = 1) -> Report:
@@ -100,8 +91,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tables", type=_of(_SCENARIOS), default=list(_SCENARIOS), help=f"of {','.join(_SCENARIOS)}"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="put a section into FILE (RESULTS.md)")
+    output_options(parser)
     return parser
 
 

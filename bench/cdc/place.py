@@ -21,22 +21,13 @@ from bench.cdc.reader import Sums
 from bench.cdc.rows import SCHEMA, differs, table_of
 from bench.driver_process import DriverProcess, serve
 from bench.meter import Meter, spark_processes
-from bench.tables import columns
+from bench.tables import Contents, columns, contents_of
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 
 NAMESPACE = "cdc"
 _CHUNK = 500_000
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The files of a table."""
-
-    data_files: int
-    delete_files: int
-    commits: int
 
 
 @dataclass
@@ -80,13 +71,11 @@ class Place:
         tables.drop(self._catalog, _name(table))
 
     def snapshots(self, table: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._client.tables.load((NAMESPACE,), table).metadata["snapshots"]
+        found: list[dict[str, Any]] = self._metadata(table)["snapshots"]
         return found
 
     def contents(self, table: str) -> Contents:
-        snapshots = self.snapshots(table)
-        newest = max(snapshots, key=lambda snapshot: snapshot["sequence-number"])["summary"]
-        return Contents(int(newest["total-data-files"]), int(newest["total-delete-files"]), len(snapshots))
+        return contents_of(self._metadata(table))
 
     def read(self, table: str) -> tuple[float, Sums]:
         """CPU-seconds of a query over all columns of all rows, and what it found."""
@@ -113,6 +102,9 @@ class Place:
                     times += np.bincount(ids[known], minlength=len(expected))
         there = expected != ABSENT
         return wrong + int((there & (times == 0)).sum()) + int(np.maximum(times[there] - 1, 0).sum())
+
+    def _metadata(self, table: str) -> dict[str, Any]:
+        return self._client.tables.load((NAMESPACE,), table).metadata
 
     def _base(self, rows: int) -> Path:
         """Made once: files of some 10 MB, which Spark packs into larger ones."""

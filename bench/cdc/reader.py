@@ -79,11 +79,3 @@ def _export(spark: SparkSession, table: str, path: str) -> None:
 def _compact(spark: SparkSession, table: str) -> None:
     options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
     spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{CATALOG}.{table}', options => {options})")
-
-
-_WORKS: dict[str, Callable[..., Any]] = {
-    "load": _load,
-    "read": _read,
-    "export": _export,
-    "compact": _compact,
-}

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.cdc.measure import Measurement
 from bench.cdc.sides import MERGES, OURS
-from bench.results import Result
+from bench.results import Result, figures_json, figures_markdown, notes_markdown, table_markdown
 from bench.surroundings import surroundings
 
 #: Of MERGE's CPU over ours, by table.
@@ -118,10 +118,7 @@ class Report:
             "surroundings": surroundings(),
             "load_before": round(self.load_before, 2),
             "measurements": [asdict(m) for m in self.measurements],
-            "results": [
-                {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
-                for r in self.results()
-            ],
+            "results": figures_json(self.results()),
         }
 
     def markdown(self) -> str:
@@ -129,12 +126,9 @@ class Report:
         parts += [f"- {name}: {value}" for name, value in surroundings().items()]
         parts += [f"- load average before the run: {self.load_before:.1f}"]
         parts += [f"- changes of a batch: {self.size:,}"]
-        parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
-        parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
-        rows = self.table()
-        parts += ["", "| " + " | ".join(rows[0]) + " |", "|---|---|" + "---:|" * (len(_HEADER) - 2)]
-        parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
-        parts += ["", *(f"- {note[0].upper()}{note[1:]}." for note in self.notes())]
+        parts += figures_markdown(self.results())
+        parts += table_markdown(self.table(), texts=2)
+        parts += notes_markdown(self.notes())
         return "\n".join([*parts, _NOTES])
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 from bench.ingest import latency, stages
 from bench.ingest.encodings import REGISTERED, Name
@@ -18,7 +16,7 @@ from bench.ingest.report import FORMATS, Measurement, Report, Worker
 from bench.ingest.sides import SIDES, Side
 from bench.meter import Meter
 from bench.processes import cpu_seconds
-from bench.results import keep
+from bench.results import output_options, publish
 
 _TOPIC, _WARM_TOPIC = "orders", "warm"
 #: Rows, rows of the warm-up, seconds of latency and of its warm-up.
@@ -47,14 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             report.latency = latency.measure(
                 where, rate=options.rate, warm_seconds=options.latency_warm, seconds=options.latency_seconds
             )
-    print(report.text())
-    if options.json:
-        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    if options.results:
-        keep(options.results, "ingest", report.markdown())
-    print()
-    for result in report.results():
-        print(result.line())
+    publish(report, "ingest", options)
 
 
 def _side(report: Report, where: Place, side: Side, repeat: int) -> None:
@@ -119,8 +110,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=int, default=10_000, help="rows a second while latency is measured")
     parser.add_argument("--latency-seconds", type=float, help="0 leaves it out")
     parser.add_argument("--latency-warm", type=float, help="seconds that do not count")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="put a section into FILE (RESULTS.md)")
+    output_options(parser)
     return parser
 
 

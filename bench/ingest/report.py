@@ -12,7 +12,7 @@ from typing import Any
 from bench.ingest.latency import Latency
 from bench.ingest.place import Landed
 from bench.meter import Usage
-from bench.results import Result
+from bench.results import Result, figures_json, figures_markdown, notes_markdown, table_markdown
 from bench.surroundings import surroundings
 
 #: Rows per CPU-second of the first over those of the second.
@@ -155,10 +155,7 @@ class Report:
             "latency": asdict(self.latency) if self.latency else None,
             "stages": {name: round(cpu, 3) for name, cpu in self.stages.items()},
             "decoding": {name: round(cpu, 3) for name, cpu in self.decoding.items()},
-            "results": [
-                {"name": r.name, "value": round(r.value, 3), "goal": r.wanted, "verdict": r.verdict}
-                for r in self.results()
-            ],
+            "results": figures_json(self.results()),
         }
 
     def markdown(self) -> str:
@@ -166,12 +163,9 @@ class Report:
         parts += [f"- {name}: {value}" for name, value in surroundings().items()]
         parts += [f"- load average before the run: {self.load_before:.1f}"]
         parts += [f"- messages: {self.rows:,}, after a warm-up of {self.warm:,}"]
-        parts += ["", "| figure | value | goal | |", "|---|---:|---:|---|"]
-        parts += [f"| `{r.name}` | {r.value:.2f} | {r.wanted} | {r.verdict} |" for r in self.results()]
-        rows = self.table()
-        parts += ["", "| " + " | ".join(rows[0]) + " |", "|---|" + "---:|" * (len(_HEADER) - 1)]
-        parts += ["| " + " | ".join(row) + " |" for row in rows[1:]]
-        parts += ["", *(f"- {note[0].upper()}{note[1:]}." for note in self.notes())]
+        parts += figures_markdown(self.results())
+        parts += table_markdown(self.table())
+        parts += notes_markdown(self.notes())
         return "\n".join([*parts, _NOTES])
 
 
