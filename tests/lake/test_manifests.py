@@ -15,6 +15,7 @@ from frazil.client import Client
 from frazil.core.schema import Field, Schema
 from frazil.lake import manifests
 from frazil.lake.catalog import Lake
+from frazil.lake.manifest_avro import read_manifest
 from frazil.lake.manifests import Manifests
 from frazil.lake.scan import live_files
 from frazil.lake.storage import FileStorage
@@ -77,13 +78,13 @@ def test_files_are_those_of_iceberg(lake: Lake, client: Client) -> None:
 def test_a_manifest_is_read_once(lake: Lake, client: Client, monkeypatch: Any) -> None:
     world = KeyedWorld(lake, client)
     read: list[str] = []
-    real = manifests._read
+    real = read_manifest
 
     def spy(storage: FileStorage, path: str) -> bytes:
         read.append(path)
         return real(storage, path)
 
-    monkeypatch.setattr(manifests, "_read", spy)
+    monkeypatch.setattr(manifests, "read_manifest", spy)
     world.upsert([{"id": number, "word": "a"} for number in range(9)])
     world.upsert([{"id": 1, "word": "b"}])
     world.upsert([{"id": 2, "word": "c"}])

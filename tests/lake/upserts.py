@@ -86,38 +86,11 @@ class KeyedWorld:
     ) -> Stamp:
         """A round: rows that come, keys that go, rows with holes. `before` is called after the first look."""
         ticket = self.writer.begin()
-        schema = ticket.schema
         keys = [self.key_of(row) for row in rows] + list(gone)
-        table = self.keys_table(keys, schema)
-        patches = None
-        if holes:
-            names = [field.name for field in schema]
-            masks = [sum(1 << names.index(name) for name in lacking) for _, lacking in holes]
-            patches = Patches(
-                pa.Table.from_batches([batch_of([row for row, _ in holes], schema)]),
-                pa.array([mask.to_bytes(-(-len(names) // 8), "little") for mask in masks], pa.binary()),
-            )
-        storage = self.writer.table.storage()
-        events = [] if before is None else [before]
-
-        def run(lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
-            found = [look_up(task, lookup, storage) for task in tasks]
-            if events:
-                events.pop()()
-            return found
-
+        table = self.keys_table(keys, ticket.schema)
+        patches = self.patches(holes, ticket.schema)
         wanted = Round(table, self.write(ticket, rows), patches, truncates)
-        deltas = KeyedRound(self.keyed, wanted, ticket.prefix, run, slots=2, options=self.options)
-        self.rounds.append(deltas)
-        stamp = self.writer.commit(
-            ticket,
-            {str(self.writer.table): deltas},
-            positions={"people": Position("topic-1", (ticket.round,))},
-            read=len(keys),
-            written=len(rows),
-            watermark=None,
-        )
-        assert not events, "nothing was looked up"
+        stamp = self.commit(ticket, wanted, len(rows), before)
         if truncates:
             self.model.clear()
         for key in gone:
@@ -127,6 +100,40 @@ class KeyedWorld:
         for row, lacking in holes:
             current = self.model.get(self.key_of(row), {})
             self.model[self.key_of(row)] = row | {name: current.get(name) for name in lacking}
+        return stamp
+
+    def patches(self, holes: Sequence[tuple[Row, Sequence[str]]], schema: Schema) -> Patches | None:
+        if not holes:
+            return None
+        names = [field.name for field in schema]
+        masks = [sum(1 << names.index(name) for name in lacking) for _, lacking in holes]
+        return Patches(
+            pa.Table.from_batches([batch_of([row for row, _ in holes], schema)]),
+            pa.array([mask.to_bytes(-(-len(names) // 8), "little") for mask in masks], pa.binary()),
+        )
+
+    def commit(self, ticket: RoundTicket, wanted: Round, written: int, before: Any = None) -> Stamp:
+        """`before` is called after the first look."""
+        storage = self.writer.table.storage()
+        events = [] if before is None else [before]
+
+        def run(lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
+            found = [look_up(task, lookup, storage) for task in tasks]
+            if events:
+                events.pop()()
+            return found
+
+        deltas = KeyedRound(self.keyed, wanted, ticket.prefix, run, slots=2, options=self.options)
+        self.rounds.append(deltas)
+        stamp = self.writer.commit(
+            ticket,
+            {str(self.writer.table): deltas},
+            positions={"people": Position("topic-1", (ticket.round,))},
+            read=len(wanted.keys),
+            written=written,
+            watermark=None,
+        )
+        assert not events, "nothing was looked up"
         return stamp
 
     def key_of(self, row: Row) -> Key:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from frazil.core.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -122,18 +124,24 @@ class Delivery:
 
     def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt | None:
         """None: somebody changed rows that were looked up, which asks for another look."""
-        parts: list[Staged] = []
-        for table, transaction in opened:
+        changes: list[Sequence[DataFile] | RowDelta] = []
+        stamp = wanted.stamp
+        for table, _ in opened:
             given = wanted.files.get(str(table), ())
             change = given if isinstance(given, Sequence) else given.at(table)
+            if isinstance(change, RowDelta):
+                stamp = replace(stamp, written=stamp.written - change.late)
             wanted.check(table, change.rows if isinstance(change, RowDelta) else change)
+            changes.append(change)
+        parts: list[Staged] = []
+        for (table, transaction), change in zip(opened, changes, strict=True):
             try:
-                parts.append(stage(table, transaction, wanted.stamp, change, home=table is self.table))
+                parts.append(stage(table, transaction, stamp, change, home=table is self.table))
             except Conflict as error:
                 self._require_looked_up(table, change, error)
-                Attempt(wanted.stamp, tuple(parts)).clean()
+                Attempt(stamp, tuple(parts)).clean()
                 return None
-        return Attempt(wanted.stamp, tuple(parts))
+        return Attempt(stamp, tuple(parts))
 
     def _require_looked_up(
         self, table: LakeTable, change: Sequence[DataFile] | RowDelta, error: Conflict

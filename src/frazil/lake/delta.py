@@ -47,6 +47,8 @@ class RowDelta:
     removed: Sequence[dict[str, Any]] = ()
     #: Every row of `base` goes; `deletes`, `replaced` and `removed` are empty then.
     truncates: bool = False
+    #: Rows that were to come and do not, because what the table has is newer.
+    late: int = 0
 
 
 class Deltas(Protocol):

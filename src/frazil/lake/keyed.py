@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from frazil.client import Renewing
@@ -15,14 +16,15 @@ from frazil.core.errors import FrazilError, InvalidInput, Unsupported
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
 from frazil.lake.data_rows import Columns
-from frazil.lake.delta import RowDelta
+from frazil.lake.delta import DeleteFile, RowDelta
 from frazil.lake.files import DataFile, FileOptions
 from frazil.lake.java import java_errors
 from frazil.lake.live import LiveFiles, Target
 from frazil.lake.lookup import Found, Lookup, LookupTask
-from frazil.lake.manifests import Manifests
+from frazil.lake.manifests import DATA, ContentFile, Manifests
 from frazil.lake.patches import Patches
 from frazil.lake.pruning import KeyPartitions, KeyRanges
+from frazil.lake.sequence import Bounds, SequenceBy, sequence_field
 from frazil.lake.storage import FileStorage, is_local
 from frazil.lake.table import LakeTable
 from frazil.lake.writer import TableWriter
@@ -50,6 +52,8 @@ class Round:
     patches: Patches | None = None
     #: All rows go first.
     truncates: bool = False
+    #: A column that orders changes: those that are older than the current row change nothing.
+    sequence: SequenceBy | None = None
 
 
 class KeyedTable:
@@ -137,8 +141,12 @@ class KeyedRound:
         #: Files of each lookup, of the newest last.
         self._written: list[list[str]] = []
         self._table: LakeTable | None = None
-        #: Of the newest lookup: rows that go, and which patches have no current row.
+        #: Files of the round whose rows are all late, by the newest lookup.
+        self._dropped: list[str] = []
+        #: Of the newest lookup: rows that go, rows that were late and do not come, and which patches lack
+        #: values that no current row has.
         self.matched = 0
+        self.late = 0
         self.unfound: tuple[int, ...] = ()
 
     def at(self, table: LakeTable) -> RowDelta:
@@ -155,24 +163,28 @@ class KeyedRound:
         found = self._found(lookup, tasks)
         if tasks and wanted.patches is not None:
             # A source that reads rows while keys change may send such a change after the row it led to.
-            moved = wanted.patches.at_home(_without_row(wanted.patches, found))
+            moved = wanted.patches.at_home(_without_row(lookup, found))
             if moved is not None:
                 lookup = self._lookup(table, version, moved)
                 found = self._found(lookup, tasks)
         self.matched = sum(each.matched for each in found)
+        self.late = len({each.number for one in found for each in one.patched if each.late})
         rows = [file for each in found for file in each.rows]
+        come, deletes = self._in_time(table, lookup, found)
         return RowDelta(
             table.head,
-            (*wanted.rows, *rows, *self._rest(lookup, found)),
-            tuple(delete for each in found for delete in each.deletes),
+            (*come, *rows, *self._rest(lookup, found)),
+            (*(delete for each in found for delete in each.deletes), *deletes),
             tuple(file for each in found for file in each.replaced),
             tuple(file for each in found for file in each.removed),
             wanted.truncates,
+            self.late,
         )
 
     def landed(self) -> None:
-        """Remove what lookups wrote that is not in the commit. What stays is found by a later claim."""
-        stale, self._written = [path for paths in self._written[:-1] for path in paths], []
+        """Remove what was written and is not in the commit. What stays is found by a later claim."""
+        stale = [*self._dropped, *(path for paths in self._written[:-1] for path in paths)]
+        self._written = []
         if stale and self._table is not None:
             with contextlib.suppress(FrazilError):
                 self._table.storage().delete(stale)
@@ -187,7 +199,12 @@ class KeyedRound:
         batches = [fitter.fit(batch) for part in parts for batch in part.select(names).to_batches()]
         keys = pa.Table.from_batches(batches, fitter.schema)
         target = table.write_target(self._options)
-        return Lookup(schema, keys, version, self._next(), target, self._keyed.elsewhere(table), patches)
+        bounds = None
+        if wanted.sequence is not None:
+            by = sequence_field(table.schema, wanted.sequence.column)
+            bounds = Bounds.of(by, wanted.sequence, patches, keys)
+        elsewhere = self._keyed.elsewhere(table)
+        return Lookup(schema, keys, version, self._next(), target, elsewhere, patches, bounds=bounds)
 
     def _next(self) -> str:
         """Names of another lookup's files must not be taken again."""
@@ -210,10 +227,33 @@ class KeyedRound:
         # Another writer put the key there twice: the youngest row counts, and both go.
         chosen = {
             each.number: (each.path, each.position)
-            for each in sorted(patched, key=lambda each: (each.sequence, each.path, each.position))
+            for each in sorted(patched, key=lambda each: (each.age, each.path, each.position))
             if each.number in several
         }
         return self._ran(replace(lookup, prefix=self._next(), chosen=chosen), tasks)
+
+    def _in_time(
+        self, table: LakeTable, lookup: Lookup, found: Sequence[Found]
+    ) -> tuple[Sequence[DataFile], list[DeleteFile]]:
+        """The round's own files, less those that hold nothing but late rows; and what takes such rows away.
+
+        The files were written before anybody looked into the table.
+        """
+        rows, self._dropped = self._wanted.rows, []
+        late = sorted({number for each in found for number in each.late})
+        if not late or not rows:
+            return rows, []
+        own = replace(
+            lookup, keys=lookup.keys.take(pa.array(late)), prefix=self._next(), patches=None, bounds=None
+        )
+        specs = self._keyed.specs(table)
+        tasks = plan_lookup(LiveFiles(map(_as_content, rows), specs), own, specs, self._slots)
+        again = list(self._run(own, tasks)) if tasks else []
+        self.late += sum(each.matched for each in again)
+        deletes = [delete for each in again for delete in each.deletes]
+        self._written[-1] += {delete.path for delete in deletes}
+        self._dropped = [file["file-path"] for each in again for file in each.removed]
+        return [file for file in rows if file.path not in self._dropped], deletes
 
     def _ran(self, lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
         found = list(self._run(lookup, tasks))
@@ -228,21 +268,44 @@ class KeyedRound:
         patches = lookup.patches
         if patches is None:
             return []
-        self.unfound = _without_row(patches, found)
-        if not self.unfound:
+        numbers, bounds = np.array(_without_row(lookup, found), np.int64), lookup.bounds
+        if not len(numbers):
+            self.unfound = ()
             return []
         assert self._table is not None, "it was just looked up in"
+        sources = patches.sources(numbers) if bounds is None else bounds.sources(patches, numbers)
+        lacking = np.any([source < 0 for source in sources.values()], axis=0)
+        self.unfound = tuple(numbers[lacking].tolist())
         writer = TableWriter(lookup.target, self._table.storage(), f"{lookup.prefix}-rest")
-        for batch in patches.emptied(self.unfound).to_batches():
-            writer.write(batch)
+        writer.write(patches.emptied(sources))
         files = writer.close()
         self._written[-1] += [file.path for file in files]
         return files
 
 
-def _without_row(patches: Patches, found: Sequence[Found]) -> tuple[int, ...]:
+def _without_row(lookup: Lookup, found: Sequence[Found]) -> tuple[int, ...]:
     there = {each.number for one in found for each in one.patched}
-    return tuple(number for number in range(len(patches)) if number not in there)
+    count = 0 if lookup.patches is None else len(lookup.patches)
+    numbers = range(count) if lookup.bounds is None else lookup.bounds.first.tolist()
+    return tuple(number for number in numbers if number not in there)
+
+
+def _as_content(file: DataFile) -> ContentFile:
+    """As if it were part of the table."""
+    metrics = file.metrics
+    return ContentFile(
+        file.path,
+        file.format,
+        DATA,
+        file.records,
+        file.size,
+        file.spec_id,
+        file.partition,
+        0,
+        metrics.lower_bounds,
+        metrics.upper_bounds,
+        metrics.null_value_counts,
+    )
 
 
 def plan_lookup(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
@@ -26,6 +27,7 @@ from frazil.lake.manifests import ContentFile
 from frazil.lake.patches import Patches
 from frazil.lake.position_deletes import write_positions
 from frazil.lake.pruning import KeyRanges
+from frazil.lake.sequence import Bounds, sequence_numbers
 from frazil.lake.storage import FileStorage, is_local
 from frazil.lake.writer import TableWriter
 
@@ -52,6 +54,8 @@ class Lookup:
     patches: Patches | None = None
     #: Where a patch has several current rows: the one that counts, as path and position.
     chosen: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    #: Where a column orders changes: rows that are newer stay.
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,12 @@ class Patched:
     """A patch whose current row was found."""
 
     number: int
-    #: Of the current row: how young its file is, and where it was.
-    sequence: int
+    #: Of the current row: how young it is, by the column that orders changes and by its file, and where.
+    age: tuple[int, int]
     path: str
     position: int
+    #: The row is newer, and stays.
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,8 @@ class Found:
     #: Rows that were there and go.
     matched: int = 0
     patched: tuple[Patched, ...] = ()
+    #: Keys, other than those of patches, that have a row that is newer and stays.
+    late: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,12 @@ class _Hits:
     #: Positions in the file, in order, and the number of the key of each.
     positions: Numbers
     keys: Numbers
+    #: What they have in the column that orders changes, if there is one.
+    current: Numbers | None = None
+
+    def filter(self, kept: npt.NDArray[np.bool_]) -> _Hits:
+        current = None if self.current is None else self.current[kept]
+        return _Hits(self.positions[kept], self.keys[kept], current)
 
 
 def look_up(task: LookupTask, lookup: Lookup, storage: FileStorage) -> Found:
@@ -122,6 +136,7 @@ class _Search:
         self._replaced: list[ContentFile] = []
         self._removed: list[ContentFile] = []
         self._patched: list[Patched] = []
+        self._late: list[int] = []
         self._matched = 0
 
     def run(self) -> Found:
@@ -140,6 +155,7 @@ class _Search:
             tuple(file.to_json() for file in self._removed),
             self._matched,
             tuple(self._patched),
+            tuple(self._late),
         )
 
     def _files(self) -> None:
@@ -163,6 +179,8 @@ class _Search:
             hits = self._living(hits, own | shared)
             if target.equality and len(hits.positions):
                 hits = self._not_equal(target, rows, hits)
+            if self._lookup.bounds is not None and len(hits.positions):
+                hits = self._not_newer(target, rows, hits, self._lookup.bounds)
             if not len(hits.positions):
                 return
             with self._lock:
@@ -184,8 +202,7 @@ class _Search:
         if not dead:
             return hits
         alive = bitmap_of(hits.positions) - dead
-        kept = np.isin(hits.positions, positions_of(alive), assume_unique=True)
-        return _Hits(hits.positions[kept], hits.keys[kept])
+        return hits.filter(np.isin(hits.positions, positions_of(alive), assume_unique=True))
 
     def _not_equal(self, target: Target, rows: DataRows, hits: _Hits) -> _Hits:
         """Without those that other writers deleted by value."""
@@ -198,7 +215,35 @@ class _Search:
                 table = group.read(columns).take(pa.array(places))
                 found, _ = matcher.find([column.combine_chunks() for column in table.columns])
                 kept[mine.start + found] = False
-        return _Hits(hits.positions[kept], hits.keys[kept])
+        return hits.filter(kept)
+
+    def _not_newer(self, target: Target, rows: DataRows, hits: _Hits, bounds: Bounds) -> _Hits:
+        """Without those that no change of their key counts for. Of several rows of a key, older ones go."""
+        path = target.file.path
+        rows.require(path, bounds.schema, self._lookup.elsewhere.get(target.file.spec_id, frozenset()))
+        columns = Columns(bounds.schema)
+        parts = [
+            sequence_numbers(group.read(columns).take(pa.array(places)).column(0))
+            for group, places, _ in _by_group(rows, hits.positions)
+        ]
+        current = np.concatenate(parts)
+        hits = _Hits(hits.positions, hits.keys, current)
+        newer = (current > bounds.highest[hits.keys]) & self._counting(path, hits)
+        if newer.any():
+            late, patches = hits.filter(newer), self._lookup.patches
+            of_patches = late.keys < (0 if patches is None else len(patches))
+            with self._lock:
+                self._late += late.keys[~of_patches].tolist()
+                self._patched += _patched(target, late.filter(of_patches), late=True)
+        return hits.filter(~newer)
+
+    def _counting(self, path: str, hits: _Hits) -> npt.NDArray[np.bool_]:
+        """All but the rows of patches that have another, which counts."""
+        chosen = self._lookup.chosen
+        if not chosen:
+            return np.ones(len(hits.keys), np.bool_)
+        places = zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)
+        return np.array([chosen.get(key, (path, at)) == (path, at) for key, at in places], np.bool_)
 
     def _complete(self, target: Target, rows: DataRows, hits: _Hits, elsewhere: frozenset[int]) -> None:
         """Write the rows of patches that are found here."""
@@ -206,27 +251,23 @@ class _Search:
         patches = lookup.patches
         if patches is None:
             return
-        places = zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)
-        mine = np.array(
-            [key < len(patches) and lookup.chosen.get(key, (path, at)) == (path, at) for key, at in places]
-        )
-        keys, positions = hits.keys[mine], hits.positions[mine]
-        if not len(keys):
+        hits = hits.filter((hits.keys < len(patches)) & self._counting(path, hits))
+        if not len(hits.keys):
             return
-        holes = patches.bits(keys)
+        if lookup.bounds is None or hits.current is None:
+            sources = patches.sources(hits.keys)
+        else:
+            sources = lookup.bounds.sources(patches, hits.keys, hits.current)
         schema = lookup.target.schema
-        lacking = Schema(tuple(each for each in schema if each.name in holes and holes[each.name].any()))
-        rows.require(path, lacking, elsewhere)
-        groups = [(group, places) for group, places, _ in _by_group(rows, positions)]
-        filled = patches.filled(keys, schema, groups)
+        lacking = [each for each in schema if each.name in sources and (sources[each.name] < 0).any()]
+        rows.require(path, Schema(tuple(lacking)), elsewhere)
+        groups = [(group, places) for group, places, _ in _by_group(rows, hits.positions)]
+        filled = patches.filled(sources, schema, groups)
         if self._writer is None:
             self._writer = TableWriter(lookup.target, self._storage, self._prefix)
         for batch in filled.to_batches():
             self._writer.write(batch)
-        self._patched += [
-            Patched(key, target.file.sequence, path, at)
-            for key, at in zip(keys.tolist(), positions.tolist(), strict=True)
-        ]
+        self._patched += _patched(target, hits)
 
     def _take_away(self, target: Target, fresh: BitMap64, own: BitMap64, shared: BitMap64) -> None:
         """One vector, or one file of positions, for all rows of the data file that are gone.
@@ -277,6 +318,14 @@ class _Search:
                     at.length,
                 )
             )
+
+
+def _patched(target: Target, hits: _Hits, *, late: bool = False) -> list[Patched]:
+    current = np.zeros_like(hits.keys) if hits.current is None else hits.current
+    found = zip(hits.keys.tolist(), current.tolist(), hits.positions.tolist(), strict=True)
+    return [
+        Patched(key, (value, target.file.sequence), target.file.path, at, late) for key, value, at in found
+    ]
 
 
 def _by_group(rows: DataRows, positions: Numbers) -> Sequence[tuple[RowGroup, Numbers, slice]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
@@ -13,14 +13,14 @@ from typing import Any
 
 import fastavro
 
-from frazil.core.errors import StorageError, Unsupported
+from frazil.core.errors import Unsupported
+from frazil.lake.manifest_avro import manifest_records, read_manifest
 from frazil.lake.position_deletes import PATH_ID
 from frazil.lake.storage import FileStorage
 from frazil.lake.transforms import json_value
 
 _DELETED = 2
 _READERS = 8
-_SYNC = 16
 _EXACT = Context(prec=80)
 DATA, POSITIONS, EQUALITY = 0, 1, 2
 _LIST = {"manifest_path", "partition_spec_id", "sequence_number"}
@@ -109,14 +109,16 @@ class Manifests:
                 int(row["partition_spec_id"]),
                 int(row.get("sequence_number") or 0),
             )
-            for row in _records(manifest_list, _read(storage, manifest_list), _LIST, set())
+            for row in manifest_records(
+                manifest_list, read_manifest(storage, manifest_list), _LIST, later=_LATER
+            )
         ]
         unknown = [each for each in manifests if each.path not in self._kept]
         if len(unknown) > 1:
             with ThreadPoolExecutor(min(_READERS, len(unknown))) as pool:
-                contents = list(pool.map(lambda each: _read(storage, each.path), unknown))
+                contents = list(pool.map(lambda each: read_manifest(storage, each.path), unknown))
         else:
-            contents = [_read(storage, each.path) for each in unknown]
+            contents = [read_manifest(storage, each.path) for each in unknown]
         parsed = {each.path: self._parsed(each, data) for each, data in zip(unknown, contents, strict=True)}
         found: list[ContentFile] = []
         for each in manifests:
@@ -137,7 +139,7 @@ class Manifests:
         kinds = _partition_kinds(manifest.path, data)
         return tuple(
             self._file(manifest, entry, kinds)
-            for entry in _records(manifest.path, data, _ENTRY, _FILE)
+            for entry in manifest_records(manifest.path, data, _ENTRY, _FILE, later=_LATER)
             if entry["status"] != _DELETED
         )
 
@@ -184,46 +186,6 @@ class _Manifest:
     path: str
     spec_id: int
     sequence: int
-
-
-def _read(storage: FileStorage, path: str) -> bytes:
-    with storage.open_input(path) as file, storage.reading(path):
-        data: bytes = file.read()
-        return data
-
-
-def _records(path: str, data: bytes, wanted: set[str], of_file: set[str]) -> Iterator[Mapping[str, Any]]:
-    # fastavro reports damage with whatever its decoder tripped over, so the net is wide on purpose.
-    try:
-        plain = _without_logical_types(data)
-        written = fastavro.reader(BytesIO(plain)).writer_schema
-        schema = _pruned(written, wanted, of_file)
-        yield from fastavro.reader(BytesIO(plain), reader_schema=schema)  # type: ignore[misc]
-    except Exception as error:  # noqa: BLE001
-        raise StorageError(f"read {path}: no manifest of Iceberg: {type(error).__name__}: {error}") from None
-
-
-def _without_logical_types(data: bytes) -> bytes:
-    """Partition values as the numbers and bytes that they are: Python's dates do not reach as far.
-
-    The file's mark for the end of blocks, which are its last bytes, ends the header as well.
-    """
-    header, mark, blocks = data.partition(data[-_SYNC:])
-    return header.replace(b'"logicalType"', b'"logicalTypX"') + mark + blocks
-
-
-def _pruned(schema: Any, wanted: set[str], of_file: set[str]) -> Any:
-    """The writer's own schema without the rest: statistics of columns are most of a manifest."""
-    kept = []
-    for each in schema["fields"]:
-        if each["name"] in wanted:
-            kept.append(each)
-        elif each["name"] == "data_file" and of_file:
-            kept.append({**each, "type": _pruned(each["type"], of_file, set())})
-    missing = wanted - _LATER - {each["name"] for each in kept}
-    if missing:
-        raise ValueError(f"there is no {', '.join(sorted(missing))}")
-    return {"type": "record", "name": schema["name"], "fields": kept}
 
 
 def _partition_kinds(path: str, data: bytes) -> dict[str, tuple[int, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,14 @@ from frazil.core.schema import Schema
 from frazil.lake.data_rows import Columns, RowGroup
 from frazil.lake.key_match import Numbers
 
+#: By column, in the order of the patches' own: for each row the number of the patch that has its value; -1:
+#: the current row has it.
+Sources: TypeAlias = Mapping[str, Numbers]
+
 
 @dataclass(frozen=True)
 class Patches:
-    """Rows with holes, no two with the same key."""
+    """Rows with holes; no two with the same key, but where a column orders them (`SequenceBy`)."""
 
     #: Columns as a table has them, by name; anything in a hole.
     rows: pa.Table
@@ -50,37 +55,37 @@ class Patches:
         return replace(self, origins=pa.concat_tables([self.origins, own]).take(pa.array(places)))
 
     def filled(
-        self, numbers: Numbers, schema: Schema, groups: Iterable[tuple[RowGroup, Numbers]]
+        self, sources: Sources, schema: Schema, groups: Iterable[tuple[RowGroup, Numbers]]
     ) -> pa.Table:
-        """The patches of those numbers, completed from the rows that `groups` hold, in that order.
+        """Rows with the values of `sources`, completed from those that `groups` hold, in that order.
 
         `schema`: the table's. Of each group the places of the rows in it are given.
         """
-        bits = self.bits(numbers)
-        wanted = Schema(tuple(field for field in schema if bits.get(field.name, _NONE).any()), schema.id)
+        lacking = {name for name, source in sources.items() if (source < 0).any()}
+        wanted = Schema(tuple(field for field in schema if field.name in lacking), schema.id)
         columns = Columns(wanted)
         now = pa.concat_tables([group.read(columns).take(pa.array(rows)) for group, rows in groups])
         every = Columns(schema)
-        rows = every.fitter.fit(self.rows.take(pa.array(numbers)).combine_chunks().to_batches()[0])
+        rows = every.fitter.fit(self.emptied(sources))
         found = []
         for number, field in enumerate(schema):
             column = rows.column(number)
-            if field.name in columns.fitter.schema.names:
-                column = _chosen(column, now.column(field.name), bits[field.name])
+            if field.name in lacking:
+                column = _chosen(column, now.column(field.name), sources[field.name] < 0)
             found.append(column)
         return pa.Table.from_arrays(found, schema=every.fitter.schema)
 
-    def emptied(self, numbers: Sequence[int]) -> pa.Table:
-        """The patches of those numbers with null in their holes."""
-        chosen = np.array(numbers, np.int64)
-        bits, rows = self.bits(chosen), self.rows.take(pa.array(chosen))
+    def emptied(self, sources: Sources) -> pa.RecordBatch:
+        """Rows with the values of `sources`, null where the current row would have them."""
         columns = [
-            _chosen(
-                column.combine_chunks(), pa.chunked_array([pa.nulls(len(chosen), column.type)]), bits[name]
-            )
-            for name, column in zip(rows.column_names, rows.columns, strict=True)
+            column.take(pa.array(source, mask=source < 0)).combine_chunks()
+            for column, source in zip(self.rows.columns, sources.values(), strict=True)
         ]
-        return pa.Table.from_arrays(columns, names=rows.column_names)
+        return pa.RecordBatch.from_arrays(columns, names=self.rows.column_names)
+
+    def sources(self, numbers: Numbers) -> Sources:
+        """Of the patches of those numbers."""
+        return {name: np.where(holes, -1, numbers) for name, holes in self.bits(numbers).items()}
 
     def bits(self, numbers: Numbers) -> dict[str, npt.NDArray[np.bool_]]:
         """By column, which of those patches have a hole there."""
@@ -98,6 +103,3 @@ def _chosen(given: pa.Array, now: pa.ChunkedArray, holes: npt.NDArray[np.bool_])
     both = pa.chunked_array([given, *now.chunks], given.type).combine_chunks()
     places = np.arange(len(given))
     return both.take(pa.array(np.where(holes, places + len(given), places)))
-
-
-_NONE = np.zeros(0, np.bool_)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
-import fastavro
-
-from frazil.core.errors import StorageError, Unsupported
+from frazil.core.errors import Unsupported
+from frazil.lake.manifest_avro import manifest_records, read_manifest
 from frazil.stream.tables.history import SourceSnapshot
 from frazil.stream.tables.keys import KeyedPlace, nearest
 
@@ -90,7 +88,8 @@ class Manifests:
                 f"snapshot {snapshot.id} has no manifest list, as very old writers of Iceberg left it; "
                 "rewrite the table's manifests with an engine"
             )
-        return list(_records(snapshot.manifest_list, self._read(snapshot.manifest_list), _LIST, set()))
+        path = snapshot.manifest_list
+        return list(manifest_records(path, self._read(path), _LIST, later=_LATER))
 
     def _all_entries(self, manifests: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
         with ThreadPoolExecutor(_READERS) as pool:
@@ -98,34 +97,7 @@ class Manifests:
 
     def _entries(self, manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         path = str(manifest["manifest_path"])
-        return list(_records(path, self._read(path), _ENTRY, _FILE))
+        return list(manifest_records(path, self._read(path), _ENTRY, _FILE, later=_LATER))
 
     def _read(self, path: str) -> bytes:
-        storage = nearest(self.places, path).storage()
-        with storage.open_input(path) as file, storage.reading(path):
-            data: bytes = file.read()
-            return data
-
-
-def _records(path: str, data: bytes, wanted: set[str], of_file: set[str]) -> Iterator[Mapping[str, Any]]:
-    # fastavro reports damage with whatever its decoder tripped over, so the net is wide on purpose.
-    try:
-        written = fastavro.reader(BytesIO(data)).writer_schema
-        schema = _pruned(written, wanted, of_file)
-        yield from fastavro.reader(BytesIO(data), reader_schema=schema)  # type: ignore[misc]
-    except Exception as error:  # noqa: BLE001
-        raise StorageError(f"read {path}: no manifest of Iceberg: {type(error).__name__}: {error}") from None
-
-
-def _pruned(schema: Any, wanted: set[str], of_file: set[str]) -> Any:
-    """The writer's own schema without the rest: statistics of columns are most of a manifest."""
-    kept = []
-    for field in schema["fields"]:
-        if field["name"] in wanted:
-            kept.append(field)
-        elif field["name"] == "data_file" and of_file:
-            kept.append({**field, "type": _pruned(field["type"], of_file, set())})
-    missing = wanted - _LATER - {field["name"] for field in kept}
-    if missing:
-        raise ValueError(f"there is no {', '.join(sorted(missing))}")
-    return {"type": "record", "name": schema["name"], "fields": kept}
+        return read_manifest(nearest(self.places, path).storage(), path)
