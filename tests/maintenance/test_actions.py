@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,16 @@ def test_merged_and_expired(spark: SparkSession, table: LakeTable, reader: Reade
     assert again.stamp.positions == writer.stamp.positions
     assert remove_leftovers(again).removed == ()
     reader.check("orders", [*expected, 12, 13])
+
+
+def test_merged_by_a_thread_that_made_no_frame(spark: SparkSession, table: LakeTable, claim: Claim) -> None:
+    """As those of pipelines: theirs are jobs without frames, and so Spark knows of no session there."""
+    writer = claim("orders")
+    for number in range(6):
+        commit(writer, [number])
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(merge_files, spark, for_jobs(table), SIZE, 100).result()
+    assert (found.files, found.into, found.failed) == (6, 1, 0)
 
 
 def test_large_files_stay_as_they_are(spark: SparkSession, table: LakeTable, claim: Claim) -> None:

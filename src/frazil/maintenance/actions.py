@@ -119,4 +119,6 @@ def set_properties(table: LakeTable, properties: Mapping[str, str]) -> None:
 
 def _actions(spark: SparkSession, table: LakeTable) -> Any:
     session: Any = spark._jsparkSession  # noqa: SLF001
+    # Iceberg's own threads take over the session of this one, which has none as long as it made no frame.
+    type(spark)._get_j_spark_session_class(spark._jvm).setActiveSession(session)  # noqa: SLF001
     return table.lake.iceberg.spark.actions.SparkActions.get(session)
