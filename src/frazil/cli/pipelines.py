@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from frazil.cli.quiet_spark import SparkLog, aside, quiet_session
-from frazil.core.errors import InvalidInput, ServiceError
+from frazil.core.errors import FrazilError, InvalidInput, ServiceError
 from frazil.core.names import show
 
 if TYPE_CHECKING:
@@ -63,11 +63,19 @@ def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
 
     A pipeline of changes has one for each of its topics.
     """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = pool.map(_parts, pipelines.pipelines)
+        return list(pool.map(work, [lane for several in found for lane in several]))
+
+
+def _parts(config: PipelineConfig) -> Sequence[PipelineConfig]:
     from frazil.stream.cdc.naming import lanes
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = pool.map(lanes, pipelines.pipelines)
-        return list(pool.map(work, [lane for several in found for lane in several]))
+    try:
+        return lanes(config)
+    except FrazilError:
+        # Whoever asks the pipeline itself meets the reason.
+        return (config,)
 
 
 def lane_of(config: PipelineConfig, table: str | None) -> PipelineConfig:

@@ -10,10 +10,13 @@ import click
 
 from frazil.cli.pipelines import connect, lane_of, load, require_packages, with_spark
 from frazil.cli.remote import confirm, plain, print_json, print_table, yes_option
-from frazil.core.errors import InvalidInput
+from frazil.core.errors import InvalidInput, NotFound
+from frazil.core.names import show
 
 if TYPE_CHECKING:
     from frazil.core.stamp import Stamp
+    from frazil.stream.config import Pipelines
+    from frazil.stream.postgres.source import PostgresSource
     from frazil.stream.reset import Move, Reset, Target
 
 _NEWEST = "newest"
@@ -57,6 +60,9 @@ def reset(
     It first shows what would be read a second time (those rows are then twice in the table) and what would be
     left out. A writer of the pipeline that runs is stopped. The table's rows stay as they are.
 
+    A pipeline that follows PostgreSQL can only begin anew (--to-offsets earliest), whole or by --table, and
+    while it does not run: all rows are read again, and replace those that the copy has.
+
     \b
     frazil reset pipelines.yaml orders --to-offsets earliest
     frazil reset pipelines.yaml orders --to-offsets orders=0:1500,1:1480
@@ -69,8 +75,13 @@ def reset(
     from frazil.lake.catalog import Lake
     from frazil.stream import reset as work
     from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, kafka_source
+    from frazil.stream.postgres.source import PostgresSource
 
-    config = lane_of(pipelines.pipelines[0], table)
+    (config,) = pipelines.pipelines
+    if isinstance(config.source, PostgresSource):
+        _begin_anew(pipelines, config.source, target, table, as_json, yes)
+        return
+    config = lane_of(config, table)
     log = KafkaLog(kafka_source(config, "reset"), timeout_seconds=COMMAND_SECONDS)
     with connect(pipelines) as client:
         metadata = client.tables.load(*config.home).metadata
@@ -83,6 +94,52 @@ def reset(
         print_json(_document(planned, stamp))
     else:
         click.echo(f"Moved: epoch {stamp.epoch}. The next run goes on there.")
+
+
+def _begin_anew(
+    pipelines: Pipelines, source: PostgresSource, target: Target, table: str | None, as_json: bool, yes: bool
+) -> None:
+    """The log of a database has no positions to go to, but it can be left for all rows as they are now."""
+    from frazil.lake.catalog import Lake
+    from frazil.stream.cdc.naming import lanes
+    from frazil.stream.postgres.anew import begin_anew, require_stopped
+    from frazil.stream.reset import ToOffsets
+
+    (config,) = pipelines.pipelines
+    if target != ToOffsets(everywhere="earliest"):
+        raise InvalidInput(
+            f"pipeline '{config.name}' follows PostgreSQL, whose log cannot be read from any position: use "
+            "--to-offsets earliest, which reads all rows again, or `frazil snapshot`, which does so while it "
+            "runs"
+        )
+    require_stopped(source)
+    parts = lanes(config) if table is None else (lane_of(config, table),)
+    with connect(pipelines) as client:
+        there = [part for part in parts if client.tables.exists(*part.home)]
+        names = [show(*part.home) for part in there]
+        if not there:
+            raise NotFound(f"pipeline '{config.name}' has written no table yet: just run it")
+        if not as_json:
+            _show_anew(source, names, whole=table is None)
+        confirm(f"Begin {'pipeline' if table is None else f'{table} of pipeline'} {config.name} anew?", yes)
+        stamps = with_spark(
+            pipelines, lambda spark: begin_anew(source, there, Lake(spark, client), whole=table is None)
+        )
+    if as_json:
+        epochs = {name: stamp.epoch for name, stamp in stamps.items()}
+        print_json({"pipeline": config.name, "tables": epochs, "slot-dropped": table is None})
+    else:
+        click.echo("Done. The next run begins there.")
+
+
+def _show_anew(source: PostgresSource, names: list[str], *, whole: bool) -> None:
+    if source.snapshot == "never":
+        click.echo(f"Changes from now on count, of: {plain(', '.join(names))}. (`snapshot` is never.)")
+    else:
+        click.echo(f"All rows are read again, of: {plain(', '.join(names))}.")
+        click.echo("Rows of the copy that are gone at the source, and whose delete was lost, stay.")
+    if whole:
+        click.echo(f"The slot {source.slot} is dropped; the next run makes another.")
 
 
 def _target(to_offsets: tuple[str, ...], to_time: str | None, to_stamp: str | None) -> Target:

@@ -15,15 +15,15 @@ from frazil.cli.remote import plain
 @click.argument("pipeline")
 @click.option("--table", help="Which of the tables of the pipeline, as namespace.name.")
 def snapshot(file: Path, pipeline: str, table: str | None) -> None:
-    """Ask the connector behind PIPELINE of FILE for an incremental snapshot of one table.
+    """Ask for the rows of one table of PIPELINE of FILE, as they are in the database.
 
-    The pipeline and the connector go on meanwhile. Rows come among the changes, so nothing is lost, and
-    nothing older replaces what is newer. Rows that are gone at the source, and whose delete was lost, stay.
+    The pipeline goes on meanwhile; one that does not run reads them when it does. Rows come among the
+    changes, so nothing is lost, and nothing older replaces what is newer. Rows that are gone at the source,
+    and whose delete was lost, stay.
     """
     require_packages()
     (config,) = load(file, (pipeline,)).pipelines
     from frazil.stream.cdc.signals import ask_for_snapshot
 
-    lane = lane_of(config, table)
-    named = ask_for_snapshot(lane)
+    named = ask_for_snapshot(config, lane_of(config, table))
     click.echo(f"Asked for the rows of {plain(named)}; they come with the next rounds of {pipeline}.")

@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyiceberg.catalog import Catalog, load_catalog
 from tests.stream.postgres.remote import Remote, Shop
 
+from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.postgres import Postgres
 
 
@@ -51,3 +53,9 @@ def remotes() -> Iterator[Callable[[], Remote]]:
     for remote in started:
         if remote.process.poll() is None:
             remote.kill()
+
+
+@pytest.fixture
+def catalog(frazil_sqlite: FrazilServer) -> Iterator[Catalog]:
+    with load_catalog("shop", type="rest", uri=frazil_sqlite.catalog_uri) as found:
+        yield found

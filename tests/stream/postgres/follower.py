@@ -18,7 +18,9 @@ from frazil.core.errors import FrazilError
 from frazil.core.stamp import Stamp
 from frazil.stream.config.model import Limits
 from frazil.stream.postgres import PostgresSource
-from frazil.stream.postgres.feed import PostgresFeed, drop
+from frazil.stream.postgres.database import Database
+from frazil.stream.postgres.feed import PostgresFeed
+from frazil.stream.postgres.requests import ask
 from frazil.stream.rounds import RoundPlan
 
 
@@ -80,11 +82,14 @@ class Follower:
             time.sleep(0.05)
         raise AssertionError("never reached")
 
-    def snapshot(self, table: str) -> None:
-        self.feed.snapshot(table)
-
-    def drop(self) -> None:
-        drop(self.source)
+    def ask(self, table: str) -> None:
+        """For the rows of a table, as somebody else would."""
+        database = Database(self.source)
+        try:
+            (found,) = [each for each in database.tables() if each.full_name == table]
+            ask(database, self.source, found)
+        finally:
+            database.close()
 
     def close(self) -> None:
         self.feed.close()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from tests.stream.crash.runs import Run
 from tests.stream.postgres.remote import Shop
 
@@ -23,12 +22,6 @@ ALTER TABLE orders ALTER COLUMN body SET STORAGE EXTERNAL;
 INSERT INTO customers SELECT g, 'c' || g FROM generate_series(1, 20) g;
 INSERT INTO orders SELECT g, g % 20, repeat('x', 4000) || g FROM generate_series(1, 60) g;
 """
-
-
-@pytest.fixture
-def catalog(frazil_sqlite: FrazilServer) -> Iterator[Catalog]:
-    with load_catalog("shop", type="rest", uri=frazil_sqlite.catalog_uri) as found:
-        yield found
 
 
 def config(shop: Shop, server: FrazilServer, **settings: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from frazil.stream.postgres.engine import snapshot_properties, stream_properties
 from frazil.stream.postgres.source import include_list
 
 
-def _source(*tables: str, **settings: Any) -> PostgresSource:
+def source_of(*tables: str, **settings: Any) -> PostgresSource:
     given: dict[str, Any] = {
         "name": "my-shop",
         "host": "h",
@@ -25,9 +25,9 @@ def _source(*tables: str, **settings: Any) -> PostgresSource:
 
 
 def test_names_are_made_from_the_pipeline_and_the_password_is_never_shown() -> None:
-    source = _source()
+    source = source_of()
     assert (source.slot, source.publication) == ("frazil_my_shop", "frazil_my_shop")
-    assert _source(slot="mine").publication == "mine"
+    assert source_of(slot="mine").publication == "mine"
     assert source.topic("public", "odd name") == "my-shop.public.odd_name"
     assert "s3cret" not in repr(source)
 
@@ -41,7 +41,7 @@ def test_names_are_made_from_the_pipeline_and_the_password_is_never_shown() -> N
     ],
 )
 def test_patterns_mean_the_same_to_debezium(pattern: str, fits: list[str], differs: list[str]) -> None:
-    source = _source(pattern)
+    source = source_of(pattern)
     expression = re.compile(include_list(source))
     for name in fits + differs:
         assert source.wants(*name.split(".")) is (name in fits)
@@ -67,11 +67,13 @@ def test_patterns_mean_the_same_to_debezium(pattern: str, fits: list[str], diffe
 )
 def test_settings_that_would_break_it_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidConfig, match=re.escape(message)):
-        _source(**settings)
+        source_of(**settings)
 
 
 def test_free_properties_reach_debezium() -> None:
-    source = _source(properties={"decimal.handling.mode": "string", "column.exclude.list": "public.a.secret"})
+    source = source_of(
+        properties={"decimal.handling.mode": "string", "column.exclude.list": "public.a.secret"}
+    )
     for properties in (stream_properties(source), snapshot_properties(source, (("public", "a"),))):
         assert properties["decimal.handling.mode"] == "string"
         assert properties["column.exclude.list"] == "public.a.secret"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from frazil.core.errors import SourceChanged
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.feed import Goal
 from frazil.stream.cdc.transactions import Tail
 from frazil.stream.config.model import Limits
+from frazil.stream.postgres.database import anew
 from frazil.stream.postgres.feed import PostgresFeed
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan
@@ -45,12 +47,24 @@ class PostgresChanges:
         positions = {
             topic: position for stamp in stamps.values() for topic, position in stamp.positions.items()
         }
+        self._require_one_server(stamps)
         any_stamp = next(iter(stamps.values()))
         together = Stamp(
             pipeline=self._pipeline, epoch=0, round=0, token="", source=any_stamp.source, positions=positions
         )
         self._together = together
         self._planned = self._feed.plan(together, limits, 1)
+
+    def _require_one_server(self, stamps: Mapping[str, Stamp]) -> None:
+        """One connection is for all: a table that goes on elsewhere would miss changes."""
+        servers = {stamp.source: topic for topic, stamp in stamps.items()}
+        if len(servers) > 1:
+            found = ", ".join(f"{topic} {server}" for server, topic in servers.items())
+            raise SourceChanged(
+                f"pipeline {self._pipeline}: its tables were read from several servers ({found}), because "
+                f"some of them were begun anew alone. Nothing was written. Changes may be lost: "
+                f"{anew(self._pipeline)}"
+            )
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         planned = self._planned

@@ -128,9 +128,10 @@ class Database:
             time.sleep(0.05)
         return at
 
-    def emit(self, prefix: str) -> None:
-        """A message in the database's log, in a transaction of its own: the slot gets to send something."""
-        self.rows("SELECT pg_logical_emit_message(true, ?, '')::text", prefix)
+    def emit(self, prefix: str, content: str = "") -> None:
+        """A message in the database's log, in a transaction of its own: the slot gets to send something. It
+        takes no right but that to connect."""
+        self.rows("SELECT pg_logical_emit_message(true, ?, ?)::text", prefix, content)
 
     def tables(self) -> list[SourceTable]:
         """Those that are wanted."""
@@ -183,9 +184,6 @@ class Database:
                 f"{error.message}. Either make the user {self._source.user} owner of the tables and grant "
                 f"it CREATE on the database, or let the tables' owner run: {statement}"
             ) from None
-
-    def drop_publication(self) -> None:
-        self.run(f"DROP PUBLICATION IF EXISTS {quote(self._source.publication)}")
 
     def run(self, statement: str) -> None:
         with self._asking() as connection:
@@ -277,9 +275,18 @@ def explain(source: PostgresSource, error: Any) -> FrazilError:
 
 def slot_gone(source: PostgresSource, pipeline: str, found: str) -> SourceChanged:
     return SourceChanged(
-        f"pipeline {pipeline}: {found}: changes of {source.where} may be lost. Nothing was written. Drop "
-        "the tables of the copy, and the next run reads all rows anew; or, if you know that nothing changed "
-        "meanwhile, give the pipeline the slot that goes on where it left off"
+        f"pipeline {pipeline}: {found}: changes of {source.where} may be lost. Nothing was written. To copy "
+        f"the tables anew, {anew(pipeline)}; or, if you know that nothing changed meanwhile, give the "
+        "pipeline the slot that goes on where it left off"
+    )
+
+
+def anew(pipeline: str) -> str:
+    """What to do when changes are lost."""
+    return (
+        "drop the tables of the copy, and the next run reads all rows; or let it read them into the tables "
+        f"that are there (`frazil reset FILE {pipeline} --to-offsets earliest`), where rows stay whose "
+        "deletes were lost"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from frazil.stream.postgres.java import java_class, jpype
 from frazil.stream.postgres.records import NOTICES, Batch, Extractor
+from frazil.stream.postgres.requests import REQUEST_PREFIX
 from frazil.stream.postgres.source import PostgresSource, include_list
 
 _NAME = "frazil"
@@ -121,7 +122,7 @@ def stream_properties(source: PostgresSource) -> dict[str, str]:
         "table.include.list": include_list(source),
         "snapshot.mode": "no_data",
         "heartbeat.interval.ms": _HEARTBEAT_MS,
-        "logical.decoding.message.prefix.include.list": MESSAGE_PREFIX,
+        "message.prefix.include.list": ",".join(map(_literal, (MESSAGE_PREFIX, REQUEST_PREFIX))),
     }
 
 
@@ -138,7 +139,7 @@ def snapshot_properties(source: PostgresSource, tables: tuple[tuple[str, str], .
     }
 
 
-#: Of messages in the database's log that are frazil's own.
+#: Of messages in the database's log that have nothing to say: the slot has something to send.
 MESSAGE_PREFIX = "frazil"
 
 

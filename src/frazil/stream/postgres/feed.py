@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from frazil.core.errors import FrazilError, SourceChanged
+from frazil.core.errors import FrazilError
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
@@ -19,6 +19,7 @@ from frazil.stream.postgres.engine import MESSAGE_PREFIX
 from frazil.stream.postgres.reader import PostgresReader, blocks
 from frazil.stream.postgres.session import Session
 from frazil.stream.postgres.source import PostgresSource
+from frazil.stream.postgres.standing import require_server
 from frazil.stream.rounds import RoundPlan, cut
 from frazil.stream.source import Goal
 
@@ -72,14 +73,6 @@ class PostgresFeed:
         tasks = min(parallelism, -(-total // limits.records_per_task))
         return RoundPlan(cut(parts, max(1, tasks)), dict(stamp.positions) | positions, total, lags)
 
-    def snapshot(self, table: str) -> None:
-        """Read all rows of a table (`schema.table`) again, with the next rounds; NotFound: not followed.
-
-        Only of a feed that has planned before.
-        """
-        if self._session is not None:
-            self._session.snapshot(table)
-
     def stop(self, topics: Iterable[str]) -> None:
         """Others go on without them; the slot waits for them."""
         if self._session is not None:
@@ -109,23 +102,7 @@ class PostgresFeed:
     def _open(self, stamp: Stamp) -> Session:
         if self._session is None:
             found = self._database.identity()
-            if found != stamp.source:
-                raise SourceChanged(
-                    f"pipeline {stamp.pipeline}: it was reading {stamp.source}, and {self._source.where} is "
-                    f"{found}: another server, another database, or the same one restored or failed over. "
-                    "Nothing was written. Make sure that no change was lost (new snapshots of the tables are "
-                    "the safe way): drop the tables of the copy, and the next run reads all rows anew"
-                )
+            require_server(self._source, stamp.pipeline, found, stamp.source)
             self._session = Session(self._source, self._database, stamp)
             self._session.open()
         return self._session
-
-
-def drop(source: PostgresSource) -> None:
-    """Take slot and publication out of the database: for a pipeline that is deleted or begun anew."""
-    database = Database(source)
-    try:
-        database.drop_slot()
-        database.drop_publication()
-    finally:
-        database.close()

@@ -49,6 +49,8 @@ class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
     slot: int = 0
     #: Rows that were read have in them what stands before this in the database's log.
     floor: int = 0
+    #: Where the last request for its rows stands that was heard; those before it are over.
+    asked: int = 0
 
     @classmethod
     def of(cls, position: Position | None) -> TopicState:
@@ -156,6 +158,11 @@ class TopicLog:
     floor: int = 0
     #: The last change is half of one that gives a row another key.
     half: bool = False
+    #: Where the last request for its rows stands, and whether reading them has yet to begin.
+    asked: int = 0
+    asking: bool = False
+    #: The commit before a request that no stamp knows of yet: the slot waits there.
+    hold: int | None = None
     #: Its table cannot go on: nothing is kept of it, and the slot waits for it.
     stopped: bool = False
 
@@ -166,11 +173,34 @@ class TopicLog:
     def at(cls, position: Position | None, oid: str) -> TopicLog:
         state = TopicState.of(position)
         landed = numbers(position)
-        return cls(oid, landed, state.anchor(landed[STREAM]), state.done, floor=state.floor)
+        anchor = state.anchor(landed[STREAM])
+        return cls(oid, landed, anchor, state.done, floor=state.floor, asked=state.asked)
 
     def stop(self) -> None:
         self.stopped = True
         self.chunks.clear()
+
+    def ask(self, commit: int, lsn: int) -> None:
+        """All rows are wanted again; a request that was heard before is not a new one."""
+        if lsn > self.asked:
+            self.hold = commit if self.hold is None else self.hold
+            self.asked, self.asking, self.done = lsn, True, False
+
+    def begin(self) -> None:
+        """Its rows are read from now on."""
+        self.reading, self.asking, self.done = True, False, False
+
+    def end(self) -> None:
+        """All its rows are here."""
+        self.reading, self.done = False, not self.asking
+        # What brought no row has nothing to land with, and costs nothing to do again.
+        if self.done and not self.stopped and not any(chunk.partition == READS for chunk in self.chunks):
+            self.hold = None
+
+    def give_up(self) -> None:
+        """The rows that were asked for cannot be read."""
+        self.asking = False
+        self.end()
 
     def read(self, records: Records) -> None:
         """Rows of a snapshot."""
@@ -251,13 +281,17 @@ class TopicLog:
                 anchors = (first,) if first is last else (first, last)
             else:
                 rows_left -= len(part)
-        state = TopicState(self.done and not rows_left, anchors, slot, 0 if anchors else self.floor)
+        floor = 0 if anchors else self.floor
+        state = TopicState(self.done and not rows_left, anchors, slot, floor, self.asked)
         return Position(id=self.id, next=tuple(following), state=state.encode())
 
     def settle(self, position: Position) -> None:
         """It has landed: what is before it is let go."""
+        state = TopicState.of(position)
         self.landed = numbers(position)
-        self.anchor = TopicState.of(position).anchor(self.landed[STREAM])
+        self.anchor = state.anchor(self.landed[STREAM])
+        if state.asked >= self.asked:
+            self.hold = None
         while self.chunks and self.chunks[0].end <= self.landed[self.chunks[0].partition]:
             self.chunks.popleft()
         if self.chunks:
@@ -277,6 +311,7 @@ class TopicLog:
         record that is sent must be the next one to land.
         """
         landed, anchor = self.landed[STREAM], self.anchor
+        lsn = lsn if self.hold is None else min(lsn, self.hold)
         if not self.found or not self.starts:
             return lsn
         if self.tail[STREAM] < landed and anchor is not None:

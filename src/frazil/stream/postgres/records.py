@@ -29,6 +29,8 @@ class Batch:
     #: Where the last transaction was committed that is known to be over; 0: the batch does not say.
     boundary: int
     notices: tuple[bytes, ...]
+    #: From the database's log.
+    messages: tuple[bytes, ...] = ()
 
 
 class Extractor:
@@ -36,7 +38,8 @@ class Extractor:
 
     def __init__(self, prefix: str) -> None:
         self._data = f"{prefix}.".encode()
-        self._others = {f"{prefix}.message".encode(), f"{prefix}.transaction".encode()}
+        self._messages = f"{prefix}.message".encode()
+        self._transactions = f"{prefix}.transaction".encode()
         self._columns = _Columns()
         self._converter = java_class("org.apache.kafka.connect.json.JsonConverter")()
         self._converter.configure(java_class("java.util.HashMap")(), False)
@@ -54,19 +57,20 @@ class Extractor:
         for topic in [name for name in rows if name.startswith(_HEARTBEAT)]:
             boundary = _commit(records.get(rows.pop(topic)[-1]))
         notices = tuple(values[row] for row in rows.pop(NOTICES.encode(), ()))
+        messages = tuple(values[row] for row in rows.pop(self._messages, ()))
         mixed = self._mixed(records)
         half = len(topics) - 1 if self._half(records) else -1
         now = time.time_ns() // 1_000_000
         found = []
         for topic, mine in rows.items():
-            if not topic.startswith(self._data) or topic in self._others:
+            if not topic.startswith(self._data) or topic == self._transactions:
                 continue
             name = topic.decode()
             for run, schemas in self._runs(name, records, mine, name in mixed):
                 part = _records(run, keys, values, schemas, now, run[-1] == half)
                 boundary = max(boundary, part.commits[-1])
                 found.append((name, part))
-        return Batch(tuple(found), boundary, notices)
+        return Batch(tuple(found), boundary, notices, messages)
 
     def _half(self, records: Any) -> bool:
         """Whether the batch ends between a delete and the row that takes its place with another key."""

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from frazil.core.errors import FrazilError, InvalidConfig, NotFound, RoundFailed, SourceChanged, Unavailable
+from frazil.core.errors import FrazilError, InvalidConfig, RoundFailed, SourceChanged, Unavailable
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.postgres.database import Database, Slot, SourceTable, explain, slot_gone
 from frazil.stream.postgres.engine import MESSAGE_PREFIX, Engine, snapshot_properties, stream_properties
 from frazil.stream.postgres.log import READS, STREAM, Chunk, TopicLog, TopicState, held, numbers, slot_target
 from frazil.stream.postgres.records import Batch
+from frazil.stream.postgres.requests import asked
 from frazil.stream.postgres.slots import SlotNote
 from frazil.stream.postgres.source import PostgresSource, Snapshot
+from frazil.stream.postgres.standing import begun, require_slot
 from frazil.stream.rounds import share
 from frazil.stream.source import Slice
 
@@ -54,7 +56,7 @@ class Session:
         self._reading: tuple[str, ...] = ()
         self._closed = False
         states = [TopicState.of(position) for position in stamp.positions.values()]
-        self._begun = any(position.state for position in stamp.positions.values())
+        self._begun = begun(stamp)
         self._note = SlotNote(database, source, max((state.slot for state in states), default=0))
         self._polled = 0.0
         #: The last commit that the slot has sent, and what it was told.
@@ -94,6 +96,8 @@ class Session:
         if self._snapshot is not None and not self._reading:
             self._snapshot.close()
             self._snapshot = None
+        if self._snapshot is None:
+            self._heed()
         if self._snapshot is None and self._waiting:
             self._start_snapshot()
         if self._snapshot is None and self._stream is None:
@@ -158,18 +162,22 @@ class Session:
                 self._stream is None
                 or self._reading
                 or self._waiting
-                or any(log.chunks for log in self._logs.values())
+                or any(log.chunks or log.asking for log in self._logs.values())
             )
             return 0 if busy else self.boundary
 
-    def snapshot(self, name: str) -> None:
-        """Read all rows of a table (`schema.table`) again."""
-        found = [table for table in self._database.tables() if table.full_name == name]
-        if not found or self._source.topic(found[0].schema, found[0].name) not in self._logs:
-            raise NotFound(
-                f"pipeline {self._pipeline} does not follow a table {name} of {self._source.where}"
-            )
-        self._waiting += found
+    def _heed(self) -> None:
+        """Tables whose rows were asked for are read next."""
+        with self._changed:
+            wanted = {topic for topic, log in self._logs.items() if log.asking and not log.reading}
+        if not wanted:
+            return
+        tables = {self._source.topic(t.schema, t.name): t for t in self._database.tables() if t.readable}
+        self._waiting += [tables[topic] for topic in sorted(wanted & tables.keys())]
+        for topic in wanted - tables.keys():
+            _logger.warning("pipeline %s: %s is gone or may not be read any more", self._pipeline, topic)
+            with self._changed:
+                self._logs[topic].give_up()
 
     def _start_snapshot(self) -> None:
         """The stream waits meanwhile. What it then sends of the tables is at least as new as the rows were
@@ -181,7 +189,7 @@ class Session:
         with self._changed:
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
-                self._logs[topic].reading, self._logs[topic].done = True, False
+                self._logs[topic].begin()
                 # Rows of a snapshot before this one wait for what was done to them since.
                 if not any(self._logs[topic].landed):
                     self._logs[topic].floor = floor or 0
@@ -195,23 +203,14 @@ class Session:
 
     def _check_slot(self, slot: Slot | None) -> None:
         source = self._source
+        require_slot(source, self._pipeline, slot, begun=self._begun)
         if slot is None:
-            if self._begun:
-                raise slot_gone(source, self._pipeline, f"the slot {source.slot} is gone")
             return
-        if (slot.plugin, slot.database) != ("pgoutput", source.database):
-            raise InvalidConfig(
-                f"the slot {source.slot} of {source.where} is of {slot.plugin or 'physical replication'} for "
-                f"the database {slot.database or '(any)'}: name another one for pipeline {self._pipeline}"
-            )
         if slot.active:
             raise Unavailable(
                 f"another process is reading the slot {source.slot} of {source.where}. If it is the same "
                 "pipeline somewhere else, one of the two must end; one that was killed lets go of it soon"
             )
-        if self._begun and slot.lost:
-            found = f"the database has dropped what the slot {source.slot} needed (max_slot_wal_keep_size)"
-            raise slot_gone(source, self._pipeline, found)
         if self._begun and not self._note.allows(slot.confirmed):
             found = (
                 f"the slot {source.slot} was moved on by somebody else, or made anew: it is at "
@@ -254,7 +253,7 @@ class Session:
                 self._check_same(table, topic, before)
             if known is None:
                 log = TopicLog.at(position, table.oid)
-                log.done = log.done or self._source.snapshot is Snapshot.NEVER
+                log.done = log.done or (self._source.snapshot is Snapshot.NEVER and not log.asked)
                 with self._changed:
                     self._logs[topic] = log
                 if not log.done:
@@ -296,7 +295,7 @@ class Session:
     def _noticed(self, what: str) -> None:
         if what == "COMPLETED":
             for topic in self._reading:
-                self._logs[topic].reading, self._logs[topic].done = False, True
+                self._logs[topic].end()
             self._reading = ()
             self._changed.notify_all()
         elif what in ("ABORTED", "SKIPPED"):
@@ -312,8 +311,26 @@ class Session:
                     self._logs[topic] = TopicLog(_UNKNOWN, [0, 0], None, done=True)
                 if topic in self._logs:
                     self._logs[topic].streamed(records)
+            for message in batch.messages:
+                self._hear(message)
             self.boundary = max(self.boundary, batch.boundary)
         self._confirm()
+
+    def _hear(self, message: bytes) -> None:
+        found = asked(self._source, message)
+        if found is None:
+            return
+        request, commit, lsn = found
+        log = self._logs.get(self._source.topic(request.schema, request.table))
+        if log is not None:
+            log.ask(commit, lsn)
+            return
+        _logger.warning(
+            "pipeline %s: the rows of %s.%s were asked for, and it does not follow such a table",
+            self._pipeline,
+            request.schema,
+            request.table,
+        )
 
     def _wait(self, busy: Callable[[], bool]) -> None:
         while busy() and not self._closed:
