@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.core.errors import BadRecord
 from frazil.core.failpoints import reach
@@ -16,9 +15,8 @@ from frazil.stream.config.model import Contract, Format, MetadataColumns
 from frazil.stream.decode.decoded import Decoded, Decoder, Fault, Undecodable
 from frazil.stream.decode.formats import decoder_of
 from frazil.stream.needs import Lacking, Needs
+from frazil.stream.sizes import LARGEST, fitting, taken
 from frazil.stream.source import RawBatch, Reader, Slice
-
-MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Reading:
     #: Whether bad records are set aside; else the first one ends the round.
     lenient: bool = False
     #: Bytes of a record above which it is bad.
-    largest: int = 16 * MEGABYTE
+    largest: int = LARGEST
 
     @property
     def columns(self) -> Schema:
@@ -72,33 +70,9 @@ def decoded(reading: Reading, slices: Sequence[Slice]) -> Iterator[Rows]:
 
 
 def _decode(decoder: Decoder, raw: RawBatch, largest: int) -> Decoded:
-    sizes = pc.binary_length(raw.values)
-    if (pc.max(sizes).as_py() or 0) <= largest:
-        return decoder.decode(raw)
-    huge = np.flatnonzero(pc.fill_null(pc.greater(sizes, largest), False).to_numpy(zero_copy_only=False))
-    kept = np.setdiff1d(np.arange(len(raw)), huge)
-    found = decoder.decode(_taken(raw, pa.array(kept)))
-    moved = [Undecodable(int(kept[bad.index]), bad.reason, bad.field, bad.fault) for bad in found.bad]
-    large = [
-        Undecodable(int(row), f"it has {sizes[int(row)]} bytes, more than {largest}", None, Fault.TOO_LARGE)
-        for row in huge
-    ]
-    return replace(found, bad=tuple(sorted((*moved, *large), key=lambda bad: bad.index)))
-
-
-def _taken(raw: RawBatch, rows: pa.Array) -> RawBatch:
-    def part(column: pa.Array | None) -> pa.Array | None:
-        return None if column is None else column.take(rows)
-
-    return replace(
-        raw,
-        values=part(raw.values),
-        offsets=part(raw.offsets),
-        timestamps=part(raw.timestamps),
-        keys=part(raw.keys),
-        headers=part(raw.headers),
-        rows=None if raw.rows is None else raw.rows.take(rows),
-    )
+    fit = fitting(raw, largest)
+    found = decoder.decode(fit.raw)
+    return replace(found, bad=fit.bad(found.bad))
 
 
 def _with_metadata(raw: RawBatch, found: Decoded, wanted: MetadataColumns) -> pa.RecordBatch:
@@ -107,7 +81,7 @@ def _with_metadata(raw: RawBatch, found: Decoded, wanted: MetadataColumns) -> pa
         return found.rows
     if found.bad:
         good = np.setdiff1d(np.arange(len(raw)), [bad.index for bad in found.bad])
-        raw = _taken(raw, pa.array(good, pa.int64()))
+        raw = taken(raw, pa.array(good, pa.int64()))
     length = len(raw)
     columns = {
         wanted.topic: lambda: pa.repeat(raw.topic, length),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
-from frazil.stream.config.model import PipelineConfig
+from frazil.stream.config.model import Limits, PipelineConfig
 from frazil.stream.events import Observer, RoundRetried, Stopped
 
 if TYPE_CHECKING:
@@ -26,12 +30,18 @@ LONGEST_WAIT = 30.0
 FAILED_ROUNDS = 5
 #: A round is run again for columns and tables that came up; more often than this, something is wrong.
 ADAPTATIONS = 20
+#: Rounds after which what they left in memory is looked for.
+_COLLECTED_AFTER = 10
 #: A bounded run does not wait for ever for something that is down.
 _ONCE_ATTEMPTS = 6
 
 
 class Loop(ABC):
     """Runs one pipeline in the thread that calls `run`."""
+
+    #: Records a second that the last job read and wrote.
+    _rate = 0.0
+    _rounds = 0
 
     def __init__(
         self,
@@ -91,6 +101,28 @@ class Loop(ABC):
             f"{letters.stop_above:.2%} of `dead_letters.stop_above`. Nothing of the round was written; "
             "correct the schema or the records, or allow a higher share"
         )
+
+    def _measure(self, records: int, started: float) -> None:
+        """A job that began then is done."""
+        self._rate = records / max(time.monotonic() - started, 0.001)
+
+    def _let_go(self) -> None:
+        """Call it after each round. Java keeps what Python refers to, such as all metadata of a table, and
+        py4j makes cycles of what refers to it. Those of a round are old when it ends, and Python by itself
+        looks at old objects only when there are a quarter more of them, which may be after hours."""
+        self._rounds += 1
+        if self._rounds % _COLLECTED_AFTER == 0:
+            gc.collect()
+
+    def _limits(self, keys_end: datetime | None, shares: int = 1) -> Limits:
+        """As configured, but no more than the tasks can do before their keys end; of so many that share the
+        round, each."""
+        limits = self._config.limits
+        if keys_end is None or not self._rate:
+            return limits
+        seconds = max(keys_end.timestamp() - time.time(), 1.0) / 2
+        possible = max(1, int(self._rate * seconds) // shares)
+        return replace(limits, records_per_round=min(limits.records_per_round, possible))
 
     def _retrying(self, work: Callable[[], T]) -> T | None:
         """The result, after as many attempts as it makes sense to make; None when told to stop meanwhile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
@@ -13,7 +13,6 @@ from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.lake.session import use_catalog
 from frazil.stream.columns import with_columns
-from frazil.stream.config.model import Limits
 from frazil.stream.events import (
     CaughtUp,
     Claimed,
@@ -69,8 +68,6 @@ class PipelineLoop(Loop):
     """Runs a pipeline whose records become rows."""
 
     _goal: Goal | None = None
-    #: Offsets a second of the last round.
-    _rate = 0.0
     #: Rounds whose files may still be there.
     _failed: Sequence[Turn] = ()
 
@@ -86,6 +83,7 @@ class PipelineLoop(Loop):
                 return
             # Before the end as well: many a pipeline is run for a moment again and again.
             work.sink.rest()
+            self._let_go()
             if self._goal is not None and self._goal(work.sink.stamp, plan):
                 return
             if plan.lag:
@@ -121,7 +119,7 @@ class PipelineLoop(Loop):
     def _round(self, work: Work) -> RoundPlan:
         """Plan, run, commit. With a bad record in it: what is before that record, then its error."""
         parallelism = min(work.jobs.parallelism, work.sink.most_tasks or work.jobs.parallelism)
-        plan = work.feed.plan(work.sink.stamp, self._limits(work.sink), parallelism)
+        plan = work.feed.plan(work.sink.stamp, self._limits(work.sink.keys_end()), parallelism)
         bad: BadRecord | None = None
         while plan.tasks:
             try:
@@ -161,7 +159,7 @@ class PipelineLoop(Loop):
             reach("round.job-done")
             self._require_rate(result.read, result.bad)
             worked = time.monotonic()
-            self._rate = plan.offsets / max(worked - started, 0.001)
+            self._measure(plan.offsets, started)
             self._commit(work, turn, plan, result, started, worked)
         except (FrazilError, Lacking) as error:
             # While nobody knows whether a commit landed, its files may be the table's; if it did (and an
@@ -209,14 +207,4 @@ class PipelineLoop(Loop):
                 total_written=landed.stamp.written,
                 lags=plan.lags,
             )
-        )
-
-    def _limits(self, sink: Sink) -> Limits:
-        """As configured, but no more than the tasks can do before their keys end."""
-        limits, ends = self._config.limits, sink.keys_end()
-        if ends is None or not self._rate:
-            return limits
-        seconds = max(ends.timestamp() - time.time(), 1.0) / 2
-        return replace(
-            limits, records_per_round=max(1, min(limits.records_per_round, int(self._rate * seconds)))
         )

@@ -28,6 +28,7 @@ from frazil.stream.config.model import (
 from frazil.stream.fit import problems as fit_problems
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 from frazil.stream.postgres.source import PostgresSource
+from frazil.stream.postgres.standing import look
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.rounds import plan as plan_from
 from frazil.stream.sinks.dataset_position import dataset_position
@@ -101,7 +102,7 @@ class _Findings:
 
 
 def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) -> PipelinePlan:
-    """Ask the catalog and Kafka. What would keep the pipeline from running is part of the answer."""
+    """Ask the catalog and the source. What would keep the pipeline from running is part of the answer."""
     found = _Findings()
     ask = _dataset if config.dataset is not None else _routed if config.table.routed else _table
     table, stamp = ask(config, client, found)
@@ -110,6 +111,8 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
     try:
         if isinstance(config.source, KafkaSource):
             topics, first = _log(config, config.source, stamp, parallelism(spark))
+        elif isinstance(config.source, PostgresSource):
+            look(config.source, config.name, stamp)
     except FrazilError as error:
         found.problems.append(error.message)
     if not found.position_known:

@@ -15,6 +15,8 @@ from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
 from frazil.maintenance import Health, table_health
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
+from frazil.stream.postgres.source import PostgresSource
+from frazil.stream.postgres.standing import look
 from frazil.stream.rounds import plan
 from frazil.stream.sinks.dataset_position import dataset_position
 
@@ -67,11 +69,13 @@ class PipelineStatus:
 
 
 def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
-    """Ask the catalog and Kafka. What is wrong with the pipeline is part of the answer, not an error."""
+    """Ask the catalog and the source. What is wrong with the pipeline is part of the answer, not an error."""
     found = _in_table(config, client) if config.dataset is None else _in_dataset(config, client)
-    if not isinstance(config.source, KafkaSource):
-        return found
     try:
+        if isinstance(config.source, PostgresSource):
+            look(config.source, config.name, found.stamp)
+        if not isinstance(config.source, KafkaSource):
+            return found
         log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)
         view = log.look()
         found = replace(found, partitions=_partitions(view, found.stamp))

@@ -83,13 +83,6 @@ def test_as_a_dictionary(changes: list[dict[str, Any]], composite: bool) -> None
     assert seen(fold(*tables(changes), key), key) == expected
 
 
-def test_a_column_that_orders_changes() -> None:
-    changes = [{"op": Op.UPDATE, "id": 1, "a": text} for text in ("late", "newest", "oldest")]
-    rows, order = tables(changes)
-    order = order.set_column(2, "line", pa.array(["column"] * 3)).set_column(3, "at0", pa.array([2, 3, 1]))
-    assert fold(rows, order, ["id"]).rows.column("a").to_pylist() == ["newest"]
-
-
 def test_a_key_that_was_changed() -> None:
     """What the row lacks is found under its old key: in the round, or in the table."""
     changes: list[dict[str, Any]] = [

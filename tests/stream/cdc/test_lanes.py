@@ -20,11 +20,6 @@ from frazil.stream.events import TableStopped
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
-def producer(world: World) -> Producer:
-    return Producer({"bootstrap.servers": world.kafka.bootstrap_servers, "log_level": 0})
-
-
 def topic_of(world: World, table: str = "orders") -> str:
     name = f"s{os.getpid()}x{next(_numbers)}.inv.{table}"
     return world.kafka.create_topic(name, partitions=1)

@@ -34,24 +34,40 @@ class _State:
     origin: int
 
 
-def moved(order: pa.Table) -> dict[int, int]:
+def moved(order: pa.Table, *, by_column: bool = False) -> dict[int, int]:
     """Rows that came with holes because their key was changed, and the deletes of their old keys.
 
-    The database has one record of such a change, and so both have the same place in its log.
+    The database has one record of such a change, and so both have the same place in its log. `by_column`:
+    there is no such place, but what follows on the delete, or on its tombstone, came of the same record.
     """
     ops, line = order.column("op").to_numpy(), order.column("line")
     holed = (ops == int(Op.CREATE)) & order.column("holes").is_valid().to_numpy()
     if not holed.any():
         return {}
+    gone = ops == int(Op.DELETE)
+    if by_column:
+        return _followed_up(order, np.flatnonzero(gone), np.flatnonzero(holed))
     placed = line.is_valid().to_numpy()
     at = [order.column(name).to_numpy() for name in ("at0", "at1", "at2")]
 
     def place(row: int) -> tuple[object, ...]:
         return line[row].as_py(), *(int(numbers[row]) for numbers in at)
 
-    deletes = {place(int(row)): int(row) for row in np.flatnonzero((ops == int(Op.DELETE)) & placed)}
+    deletes = {place(int(row)): int(row) for row in np.flatnonzero(gone & placed)}
     creates = {int(row): deletes.get(place(int(row))) for row in np.flatnonzero(holed & placed)}
     return {row: delete for row, delete in creates.items() if delete is not None}
+
+
+def _followed_up(order: pa.Table, deletes: _Numbers, creates: _Numbers) -> dict[int, int]:
+    offsets, ts = order.column("offset").to_numpy(), order.column("ts").to_numpy()
+    ends = {(int(ts[row]), int(offsets[row])): int(row) for row in deletes}
+    found = {}
+    for row in creates.tolist():
+        for back in (2, 1):
+            delete = ends.get((int(ts[row]), int(offsets[row]) - back))
+            if delete is not None:
+                found[row] = delete
+    return found
 
 
 def fill(

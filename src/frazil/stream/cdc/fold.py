@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.changes import BY_COLUMN, Op
+from frazil.core.changes import Op
 from frazil.stream.cdc.filling import fill, moved
+from frazil.stream.cdc.sequence import Sequenced, in_sequence, without_value
 
 _Numbers = npt.NDArray[np.int64]
 _LARGEST = 1 << 62
@@ -34,18 +35,30 @@ class Folded:
     keys: pa.Table
     #: Keys whose rows are gone.
     deleted: pa.Table
+    #: Where a column orders changes: what keys and patches have there (as in `SequenceBy`). A key then has
+    #: several patches, in order, where it depends on the row in the table which of them count.
+    key_values: pa.Int64Array | None = None
+    patch_values: pa.Int64Array | None = None
 
 
-def fold(rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str | None = None) -> Folded:
+def fold(
+    rows: pa.Table,
+    order: pa.Table,
+    key: Sequence[str],
+    soft_delete: str | None = None,
+    sequence_by: str | None = None,
+) -> Folded:
     """`rows` are in log order within each key; there is no truncate among them.
 
-    `soft_delete`: a column that says of rows that they are gone, which then stay.
+    `soft_delete`: a column that says of rows that they are gone, which then stay. `sequence_by`: a column
+    that orders the changes of a key.
     """
-    rows, order = _by_column(rows, order)
-    moves = moved(order)
-    if soft_delete is not None:
-        rows, order = _softened(rows, order, key, soft_delete)
+    rows, order, moves = _prepared(rows, order, key, soft_delete, sequence_by)
     codes, count = key_codes(rows, key)
+    story = None
+    if sequence_by is not None:
+        story = in_sequence(rows, order, codes, count, sequence_by, moves)
+        rows, order, moves = story.rows, story.order, story.moves
     last = np.full(count, -1, np.int64)
     # The last one of equal indices is the one that stays.
     last[codes] = np.arange(len(codes))
@@ -54,12 +67,15 @@ def fold(rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str |
     deleted = pc.equal(ops, int(Op.DELETE)).to_numpy(zero_copy_only=False)
     masks = order.column("holes").combine_chunks()
     holed = masks.take(pa.array(last)).is_valid().to_numpy(zero_copy_only=False) & ~deleted
-    filled = fill(rows, masks, codes, last[holed], moves)
+    known = ~deleted
+    if story is not None:
+        known &= ~story.undecided[codes[last]]
+    filled = fill(rows, masks, codes, last[holed & known], moves)
     full = filled.holes.is_null()
     left = pc.invert(full)
-    complete = pa.concat_tables([rows.take(pa.array(last[~deleted & ~holed])), filled.rows.filter(full)])
+    complete = pa.concat_tables([rows.take(pa.array(last[known & ~holed])), filled.rows.filter(full)])
     keys = rows.select(list(key))
-    return Folded(
+    found = Folded(
         complete,
         filled.rows.filter(left),
         filled.holes.drop_null(),
@@ -67,26 +83,65 @@ def fold(rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str |
         keys.take(pa.array(last)),
         keys.take(pa.array(last[deleted])),
     )
+    if story is None:
+        return found
+    patched = last[holed & known][left.to_numpy(zero_copy_only=False)]
+    return _sequenced(found, story, keys, _values(story, codes, last), _values(story, codes, patched))
 
 
-def _by_column(rows: pa.Table, order: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Where a column orders the changes: by that, and by the log where it is the same."""
-    if not pc.any(pc.equal(order.column("line"), BY_COLUMN)).as_py():
-        return rows, order
-    by = pa.array(np.argsort(order.column("at0").to_numpy(), kind="stable"))
-    return rows.take(by), order.take(by)
+def _prepared(
+    rows: pa.Table, order: pa.Table, key: Sequence[str], soft_delete: str | None, sequence_by: str | None
+) -> tuple[pa.Table, pa.Table, Mapping[int, int]]:
+    """Deletes as they are meant, and which rows came of others that had another key."""
+    moves = moved(order, by_column=sequence_by is not None)
+    if sequence_by is not None and moves:
+        # Such a row is compared with none: there are two that it could be compared with.
+        order = without_value(order, np.array([*moves, *moves.values()]))
+    if soft_delete is not None:
+        rows, order = _softened(rows, order, key, soft_delete, sequence_by)
+    return rows, order, moves
 
 
-def _softened(rows: pa.Table, order: pa.Table, key: Sequence[str], column: str) -> tuple[pa.Table, pa.Table]:
-    """Deletes as updates: a column says that the row is gone, and all others but the key stay."""
+def _sequenced(
+    found: Folded, story: Sequenced, keys: pa.Table, of_keys: pa.Int64Array, of_patches: pa.Int64Array
+) -> Folded:
+    """With the changes that nobody can decide about without the table."""
+    chains = pa.array(story.chains)
+    return replace(
+        found,
+        patches=pa.concat_tables([found.patches, story.rows.take(chains)]),
+        holes=pa.concat_arrays([found.holes, story.order.column("holes").combine_chunks().take(chains)]),
+        origins=pa.concat_tables([found.origins, keys.take(chains)]),
+        key_values=of_keys,
+        patch_values=pa.concat_arrays([of_patches, story.values.take(chains)]),
+    )
+
+
+def _values(story: Sequenced, codes: _Numbers, changes: _Numbers) -> pa.Int64Array:
+    """Of what became of keys in the end."""
+    certain = pa.array(story.certain[codes[changes]])
+    return pc.if_else(certain, pa.scalar(None, pa.int64()), story.values.take(pa.array(changes)))
+
+
+def _softened(
+    rows: pa.Table, order: pa.Table, key: Sequence[str], column: str, sequence_by: str | None
+) -> tuple[pa.Table, pa.Table]:
+    """Deletes as updates: a column says that the row is gone, and all others stay but the key, and what
+    orders the changes, if the delete has it."""
     gone = pc.equal(order.column("op"), int(Op.DELETE))
-    bits = np.array([name not in key for name in rows.column_names])
-    mask = pa.scalar(bytes(np.packbits(bits, bitorder="little")), pa.binary())
+    mask = _mask(name not in key for name in rows.column_names)
+    if sequence_by is not None:
+        told = _mask(name not in key and name != sequence_by for name in rows.column_names)
+        mask = pc.if_else(order.column("line").is_valid(), told, mask)
     ops = pc.if_else(gone, pa.scalar(int(Op.UPDATE), pa.int8()), order.column("op"))
     holes = pc.if_else(gone, mask, order.column("holes"))
     softer = order.set_column(order.schema.get_field_index("op"), order.schema.field("op"), ops)
     softer = softer.set_column(order.schema.get_field_index("holes"), order.schema.field("holes"), holes)
     return rows.append_column(column, gone), softer
+
+
+def _mask(holes: Iterable[bool]) -> pa.Scalar:
+    return pa.scalar(bytes(np.packbits(np.array(list(holes)), bitorder="little")), pa.binary())
 
 
 def key_codes(rows: pa.Table, key: Sequence[str]) -> tuple[_Numbers, int]:

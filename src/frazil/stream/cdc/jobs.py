@@ -37,8 +37,10 @@ _CHANGES_PER_TASK = 50_000
 class ChangeJobs:
     """Runs the rounds of one pipeline."""
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, largest: int) -> None:
+        """`largest`: bytes of a change above which it is bad."""
         self._context = context
+        self._largest = largest
 
     @property
     def parallelism(self) -> int:
@@ -55,7 +57,7 @@ class ChangeJobs:
         for turn in turns:
             lanes[turn.work.name] = replace(turn.work, first=first % buckets)
             first += turn.work.buckets
-        job = self._context.broadcast(Job(reader, lanes, keys, buckets))
+        job = self._context.broadcast(Job(reader, lanes, keys, buckets, self._largest))
         try:
             numbered = self._context.parallelize(list(enumerate(tasks)), len(tasks))
             handed = numbered.mapPartitions(functools.partial(fetched, job=job))

@@ -20,6 +20,7 @@ from frazil.lake.files import DataFile
 from frazil.lake.keyed import KeyedRound, KeyedTable, Round, Run
 from frazil.lake.leftovers import remove_leftovers
 from frazil.lake.patches import Patches
+from frazil.lake.sequence import SequenceBy, sequence_field
 from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.cdc.change_log import LOG_COLUMNS, log_schema
@@ -176,6 +177,7 @@ class Lane:
             tuple(result.files.get(name, ())),
             patches,
             result.truncated,
+            self._sequence(result),
         )
         return KeyedRound(
             self._keyed,
@@ -193,7 +195,7 @@ class Lane:
         written: dict[str, Sequence[DataFile] | KeyedRound] = {**files}
         if found is not None:
             written[str(self.rows)] = found
-        return self._owner.commit(
+        stamp = self._owner.commit(
             turn.ticket,
             written,
             positions=turn.plan.positions,
@@ -203,11 +205,23 @@ class Lane:
             marks={self.topic: self._raised(turn.plan, result)},
             incarnation=self._changes.incarnation,
         )
+        result.upserted -= 0 if found is None else found.late
+        return stamp
 
     def discard(self, turn: LaneTurn) -> None:
         """Remove what a failed round wrote."""
         if turn.ticket is not None and turn.ticket.token != self.stamp.token:
             self._owner.discard(turn.ticket)
+
+    def _sequence(self, result: LaneResult) -> SequenceBy | None:
+        column, none = self._format.sequence_by, pa.array([], pa.int64())
+        if column is None:
+            return None
+        return SequenceBy(
+            column,
+            pa.concat_arrays([none, *result.key_values]),
+            pa.concat_arrays([none, *result.patch_values]),
+        )
 
     @property
     def tables(self) -> Sequence[LakeTable]:
@@ -240,7 +254,18 @@ class Lane:
         assert self.home is not None, "the lane was claimed"
         own = {column.name for column in LOG_COLUMNS} if self.home is self.log else set()
         own.add(self._changes.soft_delete or "")
-        return Schema(tuple(replace(f, required=False) for f in self.home.schema if f.name not in own))
+        found = Schema(tuple(replace(f, required=False) for f in self.home.schema if f.name not in own))
+        self._require_order(found)
+        return found
+
+    def _require_order(self, columns: Schema) -> None:
+        if self._format.sequence_by is not None:
+            try:
+                sequence_field(columns, self._format.sequence_by)
+            except InvalidConfig as error:
+                raise InvalidConfig(
+                    f"pipeline '{self._config.name}', {self.topic}: {error.message}"
+                ) from None
 
     def _marks(self) -> tuple[Mark | None, ...]:
         if self._changes.incarnation > self.stamp.incarnation:
@@ -265,6 +290,7 @@ class Lane:
 
     def _make(self, shape: Shape) -> None:
         """Tables for what the records have."""
+        self._require_order(shape.columns)
         self._key = self._key or shape.key
         if self._changes.mode != "append":
             self._require_key(shape)
@@ -310,6 +336,7 @@ class Lane:
     def _claim(self, patience: Patience) -> None:
         assert self.home is not None, "the tables are there"
         config = self._config
+        self._require_order(self.home.schema)
         self._require_life(find_stamp(self.home, config.name))
         self._writer = PipelineWriter.claim(
             self._lake, self.home, config.name, self._first, config.hash, patience

@@ -13,10 +13,12 @@ from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.stamp import Stamp
 from frazil.maintenance import Caretaker
+from frazil.stream.cdc.changes import Shape
 from frazil.stream.cdc.feed import ChangeFeed, feed_of
 from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.result import LaneResult
+from frazil.stream.config.model import Limits
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
 from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, LONGEST_WAIT, Loop
 from frazil.stream.rounds import RoundPlan
@@ -99,6 +101,7 @@ class ChangeLoop(Loop):
             for line in self._lines.values():
                 for table in line.lane.tables if line.lane.topic in done.plans else ():
                     self._caretaker.committed(table)
+            self._let_go()
             if self._ended():
                 break
             if done.again or (done.plans and any(sum(line.lags) for line in self._lines.values())):
@@ -113,7 +116,7 @@ class ChangeLoop(Loop):
         self._feed: ChangeFeed = feed_of(config)
         self._lines: dict[str, _Line] = {}
         self._keys = TableKeys(self._spark.sparkContext)
-        self._jobs = ChangeJobs(self._spark.sparkContext)
+        self._jobs = ChangeJobs(self._spark.sparkContext, config.limits.bytes_per_record)
         self._caretaker = Caretaker(
             self._spark, self._lake, config.maintenance, file_size=config.table.files.size
         )
@@ -133,6 +136,7 @@ class ChangeLoop(Loop):
         lag = sum(turn.plan.lag for turn in turns)
         number = max(self._lines[turn.work.name].lane.stamp.round for turn in turns) + 1
         self._observer.notify(RoundStarted(self.name, number, offsets, lag, len(turns)))
+        begun = time.monotonic()
         try:
             results = self._jobs.apply(self._feed.reader(), turns, self._keys.current())
         except FrazilError:
@@ -141,6 +145,7 @@ class ChangeLoop(Loop):
             raise
         reach("round.job-done")
         worked = time.monotonic()
+        self._measure(offsets, begun)
         self._land(turns, results, done)
         if done.plans:
             self._tell(done, number, started, worked)
@@ -168,17 +173,17 @@ class ChangeLoop(Loop):
 
     def _turns(self) -> list[LaneTurn]:
         turns = []
-        self._feed.begin(self._stamps(), self._config.limits)
-        for line in self._lines.values():
-            if not line.ready or not line.opened:
-                continue
-            turn = self._guarded(line, functools.partial(self._turn, line))
+        ready = [line for line in self._lines.values() if line.ready and line.opened]
+        keys_end = self._keys.end()
+        self._feed.begin(self._stamps(), self._limits(keys_end))
+        limits = self._limits(keys_end, len(ready) or 1)
+        for line in ready:
+            turn = self._guarded(line, functools.partial(self._turn, line, limits))
             if turn is not None:
                 turns.append(turn)
         return turns
 
-    def _turn(self, line: _Line) -> LaneTurn | None:
-        limits = self._config.limits
+    def _turn(self, line: _Line, limits: Limits) -> LaneTurn | None:
         limits = replace(limits, records_per_round=limits.records_per_round * line.stretch)
         plan = self._feed.plan(line.lane.topic, line.lane.stamp, limits)
         if line.bad is not None and line.bad.position is not None:
@@ -230,7 +235,10 @@ class ChangeLoop(Loop):
             line.adaptations += 1
             if line.adaptations > ADAPTATIONS:
                 raise RoundFailed(
-                    f"pipeline '{self.name}': {line.lane} met new columns {ADAPTATIONS} times in a row"
+                    f"pipeline '{self.name}': {line.lane} met new columns {ADAPTATIONS} times in a row, and "
+                    f"still has no place for {', '.join(_lacking(turn, result.shape))}. If the source has a "
+                    "column with the name of one that frazil adds (`changes.soft_delete`, or `_op` and the "
+                    "like of all changes), give one of the two another name"
                 )
             line.lane.adapt(result.shape, self._patience)
             if turn.ticket is None:
@@ -352,3 +360,9 @@ class ChangeLoop(Loop):
             raise first
         names = ", ".join(str(line.lane) for line in failed)
         raise type(first)(f"{len(failed)} tables stopped ({names}). The first one: {first.message}")
+
+
+def _lacking(turn: LaneTurn, shape: Shape) -> list[str]:
+    """Columns that the records have and the rows did not, or not of their type."""
+    there = {} if turn.work.schema is None else {field.name: field.type for field in turn.work.schema}
+    return [field.name for field in shape.columns if there.get(field.name) != field.type]

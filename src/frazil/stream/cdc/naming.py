@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from frazil.core.errors import FrazilError
 from frazil.core.names import check_name
 from frazil.stream.config.model import KafkaSource, PipelineConfig, Source
 from frazil.stream.postgres.source import PostgresSource
@@ -45,11 +44,7 @@ def lanes(config: PipelineConfig) -> Sequence[PipelineConfig]:
     """The parts of a pipeline that have a stamp each. The source is asked which topics there are."""
     if config.changes is None:
         return (config,)
-    try:
-        return tuple(lane_config(config, topic) for topic in _topics(config.source))
-    except FrazilError:
-        # Whoever asks the pipeline itself meets the reason.
-        return (config,)
+    return tuple(lane_config(config, topic) for topic in _topics(config.source))
 
 
 def _topics(source: Source) -> Sequence[str]:

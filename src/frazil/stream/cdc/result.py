@@ -32,8 +32,10 @@ class LaneResult:
     files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
     keys: list[pa.Table] = field(default_factory=list)
     patches: list[pa.Table] = field(default_factory=list)
-    holes: list[bytes] = field(default_factory=list)
+    holes: list[bytes | None] = field(default_factory=list)
     origins: list[pa.Table] = field(default_factory=list)
+    key_values: list[pa.Int64Array] = field(default_factory=list)
+    patch_values: list[pa.Int64Array] = field(default_factory=list)
     shape: Shape | None = None
     cut: tuple[str, int, int] | None = None
     alone: bool = False
@@ -65,6 +67,10 @@ class LaneResult:
             self.holes += report.holes
         if report.origins is not None:
             self.origins.append(unpacked(report.origins))
+        if report.key_values is not None:
+            self.key_values.append(report.key_values)
+        if report.patch_values is not None:
+            self.patch_values.append(report.patch_values)
         if report.shape is not None:
             self.shape = report.shape if self.shape is None else self.shape | report.shape
         self.cut = self.cut or report.cut

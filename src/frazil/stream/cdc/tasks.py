@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -32,7 +32,8 @@ from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
 from frazil.stream.cdc.transactions import Tail, tail_after
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.dead_letters import letters
-from frazil.stream.source import Reader, Slice
+from frazil.stream.sizes import LARGEST, fitting
+from frazil.stream.source import RawBatch, Reader, Slice
 from frazil.stream.tasks import Failure, SliceReport
 from frazil.stream.worker_costs import settle
 
@@ -89,6 +90,8 @@ class Job:
     lanes: Mapping[str, LaneWork]
     keys: Keys = field(repr=False)
     buckets: int = 1
+    #: Bytes of a change above which it is bad.
+    largest: int = LARGEST
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,11 @@ class LaneReport:
     #: fills them is in the table under the keys in `origins`.
     keys: bytes | None = None
     patches: bytes | None = None
-    holes: Sequence[bytes] = ()
+    holes: Sequence[bytes | None] = ()
     origins: bytes | None = None
+    #: Where a column orders changes: what keys and patches have there.
+    key_values: pa.Int64Array | None = None
+    patch_values: pa.Int64Array | None = None
     #: All rows that were there before went, and where in the order of commits, if that is known.
     truncated: bool = False
     floor: Mark | None = None
@@ -214,7 +220,7 @@ class _LaneReading:
                 half, tail = None, None
                 for raw in self.job.reader.read([part]):
                     reach("task.fetched")
-                    changes = self._decoder.decode(raw)
+                    changes = self._decode(raw)
                     half = half_a_move(changes) if len(changes.order) else half
                     tail = tail_after(tail, changes)
                     yield from self._take(part, changes)
@@ -242,6 +248,11 @@ class _LaneReading:
                 floor=self._floor,
             ),
         )
+
+    def _decode(self, raw: RawBatch) -> Changes:
+        fit = fitting(raw, self.job.largest)
+        found = self._decoder.decode(fit.raw)
+        return found if fit.kept is None else replace(found, raw=raw, bad=fit.bad(found.bad))
 
     def _take(self, part: Slice, changes: Changes) -> Iterator[Handed]:
         self._records[part] += len(changes.raw)
@@ -308,7 +319,7 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
     if changes is None:
         return LaneReport(lane.name)
     assert lane.rows is not None, "changes are handed on for its rows"
-    result = fold(*apart(changes), lane.key, lane.soft_delete)
+    result = fold(*apart(changes), lane.key, lane.soft_delete, lane.format.sequence_by)
     rows = result.rows
     files: tuple[DataFile, ...] = ()
     if len(rows):
@@ -328,7 +339,9 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
         patches=packed(result.patches) if len(result.patches) else None,
         holes=result.holes.to_pylist(),
         origins=packed(result.origins) if len(result.patches) else None,
-        upserted=len(result.rows) + len(result.patches),
+        key_values=result.key_values,
+        patch_values=result.patch_values,
+        upserted=len(result.keys) - len(result.deleted),
         deleted=len(result.deleted),
     )
 

@@ -24,8 +24,8 @@ DEBEZIUM = Record(
         ),
         "sequence_by": Key(
             Text("the name of a column"),
-            "For sources that have no log: the column that orders the changes of a row within one round; "
-            "from round to round the topic's order counts.",
+            "For sources that have no log: the column that orders the changes of a row; one that is older "
+            "than the row in the table changes nothing. Deleted rows are remembered only with soft_delete.",
             "none: the log of the database",
         ),
         "decimals": Key(
