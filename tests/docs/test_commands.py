@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 ON_SQLITE = "on SQLite"
 MARK = "\0exported:"
-EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL|OAUTH)_' || true"
+EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL_|OAUTH_|PG)' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
 #: Each of their commands starts Spark.
 LONG = {"docs/dead-letters.md", "docs/sinks/routed.md"}

@@ -150,6 +150,9 @@ class Run:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds:g} s\n{self.story()}") from None
+        if code == -signal.SIGKILL:
+            # As if the machine went down: a JVM that is left alone takes seconds to notice.
+            self._kill()
         self.until(lambda: not _members(self.process.pid), "the children end")
         return code
 
@@ -186,13 +189,16 @@ class Run:
 
     def close(self) -> None:
         """Kill what is left, and delete everything local."""
-        for pid in _members(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._kill()
         self.process.wait(30)
         if self._screen is not None:
             self._screen.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _kill(self) -> None:
+        for pid in _members(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ import urllib.request
 from collections import Counter
 
 import pytest
+from pyiceberg.table.snapshots import Operation
 from tests.stream.crash import outside
 from tests.stream.crash.conftest import MakeLine
 from tests.stream.crash.records import Row
@@ -20,6 +21,9 @@ pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
 
 def test_others_change_things_while_pipelines_run(local_shelf: Shelf, make_line: MakeLine) -> None:
     busy, grown, rolled = lines = [make_line(local_shelf, name) for name in ("busy", "grown", "rolled")]
+    # So many rounds that files are merged between them.
+    busy.records_per_round = busy.records_per_task = 30
+    busy.partitioning, busy.merge_every = (), 5
     for line in lines:
         line.feed.produce(150)
     with Run(config(*lines), "--metrics-port", "0") as run:
@@ -40,11 +44,18 @@ def test_others_change_things_while_pipelines_run(local_shelf: Shelf, make_line:
         caught_up(run, grown)
         assert len(grown.next_offsets()) == 4
         _check_metrics(run, busy)
+        assert _merges(busy), run.story()
         run.signal(signal.SIGINT)
         assert run.wait() == 1, run.story()
         assert f"pipeline {rolled.name} failed" in run.errors
         assert "rolled back" in run.errors
     rolled.check(complete=False)
+
+
+def _merges(line: Line) -> int:
+    """Commits that put other files in the place of some."""
+    summaries = [each.summary for each in line.shelf.load(line.table).snapshots()]
+    return sum(summary is not None and summary.operation is Operation.REPLACE for summary in summaries)
 
 
 def _check_metrics(run: Run, line: Line) -> None:

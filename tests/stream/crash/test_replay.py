@@ -59,7 +59,3 @@ def test_a_replay_is_killed_and_done_again(shelf: Shelf, make_line: MakeLine) ->
     assert answered(dlq(line, "replay", *how)) == {"letters": 0, "rows": 0, "still-bad": []}
     line.check(extra=repaired)
     line.check_storage()
-    line.feed.put(json.dumps({"bad": 4}).encode(), 0)
-    run_once(line).close()
-    (letter,) = answered(dlq(line, "list"))
-    assert (letter["fault"], letter["value"]) == ("missing", '{"bad": 4}')

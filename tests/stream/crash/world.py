@@ -34,6 +34,8 @@ class Line:
     routed: bool = False
     #: Bad records stop it.
     strict: bool = False
+    #: Commits after which small files are merged.
+    merge_every: int | None = None
 
     @property
     def table(self) -> str:
@@ -71,6 +73,8 @@ class Line:
             found["partitioning"] = list(self.partitioning)
         if self.through_spark:
             found["transform"] = SAME
+        if self.merge_every:
+            found["maintenance"] = {"merge_every": self.merge_every}
         if self.strict:
             found["dead_letters"] = "stop"
         return found
