@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,12 @@ _SERVICES = {
 }
 _JVM = {"connect", "kafka", "keycloak", "registry", "spark"}
 _numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """A shell's background job is begun with SIGINT ignored, and pipelines are stopped by that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
