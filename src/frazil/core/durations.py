@@ -1,4 +1,4 @@
-"""Durations as people write them: `500ms`, `30s`, `5m`, `1h`, `2d`."""
+"""Durations as people write them: `500ms`, `30s`, `5m` (or `5min`), `1h`, `2d`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from frazil.core.errors import InvalidConfig
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)")
 
 
 def parse_duration(text: str) -> float:

@@ -251,8 +251,9 @@ class StatefulConfig:
 class ChangesConfig:
     """How changes become tables."""
 
-    #: `upsert`: rows as they are now; `append`: every change as a row; `changelog`: both.
-    mode: Literal["upsert", "append", "changelog"] = "upsert"
+    #: `upsert`: rows as they are now; `append`: every change as a row; `changelog`: both. `insert`: rows of
+    #: records that are no changes, which only come (hot tables without a key).
+    mode: Literal["upsert", "append", "changelog", "insert"] = "upsert"
     #: The columns that tell rows apart; none: the source's own key.
     key: tuple[str, ...] = ()
     #: A boolean column that marks rows as deleted, instead of removing them.

@@ -1,0 +1,1 @@
+"""Hot tables: a Kafka topic and an Iceberg table that are one table to whoever reads."""
