@@ -17,6 +17,7 @@ CATALOG = "RESTCompatibilityKitCatalogTests"
 
 @pytest.mark.jvm
 @pytest.mark.services
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_the_reference_server_passes_a_test_of_the_kit(kind: str, postgres_url: Callable[[], str]) -> None:
     url = postgres_url() if kind == "postgres" else None

@@ -59,7 +59,7 @@ def test_settings_that_are_secrets() -> None:
 
 @pytest.mark.jvm
 @pytest.mark.services
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_spark_writes_and_reads_on_the_bundled_java() -> None:
     with ReferenceCatalog() as server:
         # A process of its own: one JVM per Python process, and this one may have the other Java.
