@@ -61,7 +61,7 @@ format: $(STAMP) ## Rewrite the code as `make check` wants it
 ##@ Measure
 
 .PHONY: bench
-bench: bench-catalog bench-ingest bench-cdc ## All benchmarks
+bench: bench-catalog bench-ingest bench-cdc bench-hot ## All benchmarks
 
 .PHONY: bench-catalog
 bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
@@ -74,6 +74,10 @@ bench-ingest: $(STAMP) ## Kafka into Iceberg against plain Spark and Flink (8 mi
 .PHONY: bench-cdc
 bench-cdc: $(STAMP) ## Change data into Iceberg against Spark's MERGE and Flink (2 and 20 million rows)
 	$(BIN)/python -m bench.cdc $(ARGS)
+
+.PHONY: bench-hot
+bench-hot: $(STAMP) ## Union reads against plain ones (10 million rows), 50 hot tables at freshness 30 s
+	$(BIN)/python -m bench.hot $(ARGS)
 
 .PHONY: soak-cdc
 soak-cdc: $(STAMP) ## Half an hour of pgbench into Iceberg, formats 2 and 3: memory and reads stay flat

@@ -15,24 +15,23 @@ _TITLE = "# Benchmark results\n"
 
 @dataclass(frozen=True)
 class Result:
-    """One figure beside its goal."""
+    """One figure beside its goal, if it has one."""
 
     name: str
     value: float
-    sense: Literal[">=", "<="]
-    goal: float
-
-    @property
-    def reached(self) -> bool:
-        return self.value >= self.goal if self.sense == ">=" else self.value <= self.goal
+    sense: Literal[">=", "<="] = "<="
+    goal: float | None = None
 
     @property
     def wanted(self) -> str:
-        return f"{self.sense}{self.goal:.10g}"
+        return "-" if self.goal is None else f"{self.sense}{self.goal:.10g}"
 
     @property
     def verdict(self) -> str:
-        return "ok" if self.reached else "short"
+        if self.goal is None:
+            return "-"
+        reached = self.value >= self.goal if self.sense == ">=" else self.value <= self.goal
+        return "ok" if reached else "short"
 
     def line(self) -> str:
         return f"RESULT {self.name} {self.value:.2f} {self.wanted} {self.verdict}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from pyiceberg.catalog.rest import RestCatalog
@@ -20,6 +21,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+#: The key comes first.
+Row: TypeAlias = tuple[Any, ...]
 _TYPES: dict[str, PrimitiveType] = {
     "long": LongType(),
     "string": StringType(),
@@ -63,3 +66,9 @@ def drop(catalog: RestCatalog, table: str) -> None:
 def local(location: str) -> Path:
     """Of a warehouse on the local disk."""
     return Path(unquote(urlsplit(location).path))
+
+
+def differing(wanted: list[Row], found: list[Row]) -> int:
+    """Keys, which are the first column, whose rows are missing, too many, or different."""
+    left, right = Counter(wanted), Counter(found)
+    return len({row[0] for row in (*(left - right), *(right - left))})

@@ -88,33 +88,17 @@ class Place:
 
     def wrong(self, table: str, workload: Workload) -> int:
         """Rows that are missing, too many, or have another content than the workload left."""
-        expected = workload.versions
-        times = np.zeros(len(expected), np.int64)
-        wrong = 0
         with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
             self._reader.call(("export", _name(table), f"{scratch}/rows"))
-            for path in Path(scratch, "rows").glob("*.parquet"):
-                for batch in pq.ParquetFile(path).iter_batches(_CHUNK):
-                    ids = batch["id"].to_numpy()
-                    known = (ids >= 0) & (ids < len(expected))
-                    versions = np.where(known, expected[np.where(known, ids, 0)], ABSENT)
-                    wrong += int((differs(batch) | (versions != batch["version"].to_numpy())).sum())
-                    times += np.bincount(ids[known], minlength=len(expected))
-        there = expected != ABSENT
-        return wrong + int((there & (times == 0)).sum()) + int(np.maximum(times[there] - 1, 0).sum())
+            return wrong_rows(Path(scratch, "rows"), workload)
 
     def _metadata(self, table: str) -> dict[str, Any]:
         return self._client.tables.load((NAMESPACE,), table).metadata
 
     def _base(self, rows: int) -> Path:
-        """Made once: files of some 10 MB, which Spark packs into larger ones."""
+        """Made once."""
         if rows not in self.bases:
-            path = self.directory / f"base-{rows}"
-            path.mkdir()
-            for start in range(0, rows, _CHUNK):
-                ids = np.arange(start, min(rows, start + _CHUNK), dtype=np.int64)
-                pq.write_table(table_of(ids, np.zeros_like(ids)), path / f"{start:010d}.parquet")
-            self.bases[rows] = path
+            self.bases[rows] = write_base(self.directory / f"base-{rows}", rows)
         return self.bases[rows]
 
 
@@ -130,6 +114,31 @@ def place() -> Iterator[Place]:
             yield found
         finally:
             found.close()
+
+
+def write_base(path: Path, rows: int) -> Path:
+    """Files of some 10 MB, which Spark packs into larger ones."""
+    path.mkdir()
+    for start in range(0, rows, _CHUNK):
+        ids = np.arange(start, min(rows, start + _CHUNK), dtype=np.int64)
+        pq.write_table(table_of(ids, np.zeros_like(ids)), path / f"{start:010d}.parquet")
+    return path
+
+
+def wrong_rows(exported: Path, workload: Workload) -> int:
+    """Of Parquet files: rows that are missing, too many, or have another content than the workload left."""
+    expected = workload.versions
+    times = np.zeros(len(expected), np.int64)
+    wrong = 0
+    for path in exported.glob("*.parquet"):
+        for batch in pq.ParquetFile(path).iter_batches(_CHUNK):
+            ids = batch["id"].to_numpy()
+            known = (ids >= 0) & (ids < len(expected))
+            versions = np.where(known, expected[np.where(known, ids, 0)], ABSENT)
+            wrong += int((differs(batch) | (versions != batch["version"].to_numpy())).sum())
+            times += np.bincount(ids[known], minlength=len(expected))
+    there = expected != ABSENT
+    return wrong + int((there & (times == 0)).sum()) + int(np.maximum(times[there] - 1, 0).sum())
 
 
 def sums_of(workload: Workload) -> Sums:

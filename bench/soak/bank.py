@@ -6,11 +6,12 @@ import asyncio
 import subprocess
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import asyncpg
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.tables import Row
 from frazil.core.errors import ServiceError
 from frazil.devstack.connect import KafkaConnect
 from frazil.devstack.debezium import Capture, postgres_connector
@@ -26,7 +27,6 @@ TABLES = {
     "pgbench_branches": (("bid", "bbalance"), "bbalance"),
     HISTORY: (("id", "tid", "bid", "aid", "delta", "mtime"), "delta"),
 }
-Row = tuple[Any, ...]
 
 # Columns that are always null have no type in messages without schemas.
 _SCHEMA = """

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,10 +12,11 @@ from typing import Any, ClassVar
 import pyarrow.compute as pc
 from pyiceberg.catalog.rest import RestCatalog
 
+from bench.frazil_command import frazil_command
 from bench.meter import spark_processes
 from bench.processes import Process
-from bench.soak.bank import ACCOUNTS, NAME, TABLES, Bank, Row, topic_of
-from bench.tables import Contents, contents_of
+from bench.soak.bank import ACCOUNTS, NAME, TABLES, Bank, topic_of
+from bench.tables import Contents, Row, contents_of, differing
 from frazil.client import Client
 from frazil.core.errors import NoSuchTable
 from frazil.core.stamp import Mirror, stamp_key
@@ -85,13 +83,7 @@ class Copy(Service):
     def command(self) -> Command:
         file = self.directory / "pipelines.yaml"
         file.write_text(json.dumps(self._config))
-        temporary = self.directory / "tmp"
-        temporary.mkdir(exist_ok=True)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYSPARK_"))}
-        run = [sys.executable, "-m", "frazil.cli", "run", str(file), "--json"]
-        run += ["--spark-log", str(self.directory / "spark.log")]
-        environment |= {"TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": _JAVA}
-        return Command(run, environment, self.directory)
+        return frazil_command(self.directory, "run", str(file), java=_JAVA)
 
     def healthy(self) -> bool:
         return '"claimed"' in self.log.read_text()
@@ -159,9 +151,3 @@ def compare(bank: Bank, copy: Copy) -> Comparison:
         at = columns.index(summed)
         sums.append(sum(row[at] for row in found))
     return Comparison(rows, wrong, sum(each != sums[0] for each in sums))
-
-
-def differing(wanted: list[Row], found: list[Row]) -> int:
-    """Keys, which are the first column, whose rows are missing, too many, or different."""
-    left, right = Counter(wanted), Counter(found)
-    return len({row[0] for row in (*(left - right), *(right - left))})

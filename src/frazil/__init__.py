@@ -8,12 +8,30 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "Client": "frazil.client",
     "Pipeline": "frazil.stream.config",
+    "changes": "frazil.hot.changes",
     "complete_until": "frazil.stream.stateful.completeness",
+    "hot_writer": "frazil.hot.put",
     "load_pipelines": "frazil.stream.config",
+    "pin": "frazil.hot.read.pins",
     "pipeline": "frazil.stream.config",
+    "read": "frazil.hot.read.spark",
+    "register": "frazil.hot.read.spark",
     "run": "frazil.stream.api",
 }
-__all__ = ["Client", "Pipeline", "__version__", "complete_until", "load_pipelines", "pipeline", "run"]
+__all__ = [
+    "Client",
+    "Pipeline",
+    "__version__",
+    "changes",
+    "complete_until",
+    "hot_writer",
+    "load_pipelines",
+    "pin",
+    "pipeline",
+    "read",
+    "register",
+    "run",
+]
 
 
 def __getattr__(name: str) -> object:

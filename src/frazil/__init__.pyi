@@ -1,10 +1,28 @@
 from frazil.client import Client as Client
+from frazil.hot.changes import changes as changes
+from frazil.hot.put import hot_writer as hot_writer
+from frazil.hot.read.pins import pin as pin
+from frazil.hot.read.spark import read as read
+from frazil.hot.read.spark import register as register
 from frazil.stream.api import run as run
 from frazil.stream.config import Pipeline as Pipeline
 from frazil.stream.config import load_pipelines as load_pipelines
 from frazil.stream.config import pipeline as pipeline
 from frazil.stream.stateful.completeness import complete_until as complete_until
 
-__all__ = ["Client", "Pipeline", "__version__", "complete_until", "load_pipelines", "pipeline", "run"]
+__all__ = [
+    "Client",
+    "Pipeline",
+    "__version__",
+    "changes",
+    "complete_until",
+    "hot_writer",
+    "load_pipelines",
+    "pin",
+    "pipeline",
+    "read",
+    "register",
+    "run",
+]
 
 __version__: str

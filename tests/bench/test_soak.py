@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from bench.soak.__main__ import run
-from bench.soak.copies import FORMATS, differing
+from bench.soak.copies import FORMATS
 from bench.soak.measure import Settings, growth
 from bench.soak.place import Place
+from bench.tables import differing
 
 from frazil.devstack.connect import KafkaConnect
 from frazil.devstack.frazil_server import FrazilServer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
             "duckdb",
             "sensors",
             "verify",
+            "hot",
         ]
         produced = steps["run"]["produced"]
         assert produced > steps["produce"]["orders"] == 50_000
@@ -58,6 +60,11 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
         assert steps["services"]["s3"] is True
         assert steps["sensors"]["files"] > 1
         assert steps["sensors"]["readings"] > 100
+        looks = [(look["union"], look["iceberg"]) for look in steps["hot"]["looks"]]
+        assert [union for union, _ in looks[:4]] == [1000, 2000, 2000, 1500]
+        assert looks[0][1] == 0, "the union read has rows that Iceberg has not"
+        assert any(union != iceberg for union, iceberg in looks[1:])
+        assert looks[-1] == (1500, 1500), "both are the same after the commit"
         status, info = call("GET", f"{document['uri']}/management/v1/info")
         assert (status, info["bootstrapped"]) == (200, True)
         process.send_signal(signal.SIGINT)
@@ -66,6 +73,7 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 0, story
     assert f"Log and engines agree on {produced:,} orders" in story
+    assert re.search(r"put 1,000 +1,000 +0\n", story)
     assert f"spark.sql.catalog.lake.uri={document['uri']}/catalog" in story
     # Spark's own chatter does not get between the lines.
     assert "WARN" not in story

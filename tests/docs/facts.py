@@ -14,6 +14,8 @@ from frazil.catalog.settings import ServerSettings
 from frazil.client.translate import ADLS, GCS, S3, Column
 from frazil.client.translate.table import Row
 from frazil.core.schema import show_type
+from frazil.hot.keys import FILE as HOT_FILE
+from frazil.hot.keys import TABLE as HOT_TABLE
 from frazil.stream.config.kafka_settings import OWNED
 from frazil.stream.config.keys import FILE, PIPELINE
 from frazil.stream.config.shapes import Either, Record
@@ -162,6 +164,8 @@ TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
     "columns of dead letters": (ROOT / "docs" / "dead-letters.md", letters_table),
     "faults": (ROOT / "docs" / "dead-letters.md", faults_table),
     "contracts": (ROOT / "docs" / "contracts.md", contracts_table),
+    "keys of a hot table": (ROOT / "docs" / "hot.md", lambda: keys_table(HOT_TABLE)),
+    "keys of hot.yaml": (ROOT / "docs" / "hot.md", lambda: keys_table(HOT_FILE, leave_out=("tables",))),
     "credentials on S3": (ROOT / "docs" / "client.md", s3_credentials),
     "credentials on GCS": (ROOT / "docs" / "client.md", gcs_credentials),
     "credentials on ADLS": (ROOT / "docs" / "client.md", adls_credentials),

@@ -71,8 +71,12 @@ def test_json_examples_of_warehouses_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_yaml_examples_are_pipelines(document: Path, tmp_path: Path) -> None:
-    """The variables that they name are set, and the files that they name are beside them."""
+def test_yaml_examples_are_taken(document: Path, tmp_path: Path) -> None:
+    """As pipelines, or as a configuration of hot tables if they have none.
+
+    The variables that they name are set, and the files that they name are beside them.
+    """
+    from frazil.hot.cluster import parse_cluster
     from frazil.stream.config import parse_pipelines
 
     for block in blocks(document):
@@ -81,8 +85,11 @@ def test_yaml_examples_are_pipelines(document: Path, tmp_path: Path) -> None:
     for block in blocks(document):
         if block.language != "yaml":
             continue
-        environment = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "a value")
-        assert parse_pipelines(block.text, str(block), environment, directory=tmp_path).pipelines
+        environment = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "value")
+        if re.search("^pipelines:", block.text, re.MULTILINE):
+            assert parse_pipelines(block.text, str(block), environment, directory=tmp_path).pipelines
+        else:
+            parse_cluster(block.text, str(block), environment)
 
 
 def test_versions_are_those_that_are_tested() -> None:

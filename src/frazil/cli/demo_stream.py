@@ -136,29 +136,29 @@ def plan(say: Say, stack: Stack, *, to_stderr: bool) -> Facts:
     text = _PIPELINES.format(uri=stack.server.uri, warehouse=WAREHOUSE, servers=stack.kafka.bootstrap_servers)
     stack.pipelines_file.write_text(text)
     say(code(text))
-    _frazil(say, stack, "plan", to_stderr=to_stderr)
+    frazil(say, "plan", str(stack.pipelines_file), to_stderr=to_stderr)
     return {"pipelines": ["orders", "returns", "readings"]}
 
 
 def run(say: Say, stack: Stack, orders: Orders, seconds: float, *, to_stderr: bool) -> Facts:
     """`frazil run`, as a user would type it, ended by what Ctrl-C sends; then a bounded run for the rest."""
-    command = _command("run", stack.pipelines_file)
+    command = arguments("run", str(stack.pipelines_file))
     say(code(" ".join(["frazil", *command[3:]])))
     with orders.steadily():
         process = subprocess.Popen(command, stdout=sys.stderr if to_stderr else None)
-        with _ended(process):
+        with ended(process):
             _await_first_commit(stack, process)
             _wait(process, seconds)
             process.send_signal(signal.SIGINT)
             if process.wait(timeout=120):
                 raise ServiceError(f"frazil run ended with {process.returncode}: see above")
     say(f"{orders.sent:,} orders were sent. What came in after the last commit:")
-    _frazil(say, stack, "run", "--once", "--plain", to_stderr=to_stderr)
+    frazil(say, "run", str(stack.pipelines_file), "--once", "--plain", to_stderr=to_stderr)
     return {"produced": orders.sent}
 
 
 def verify(say: Say, stack: Stack, *, to_stderr: bool) -> Facts:
-    _frazil(say, stack, "verify", "orders", "returns", to_stderr=to_stderr)
+    frazil(say, "verify", str(stack.pipelines_file), "orders", "returns", to_stderr=to_stderr)
     return {"verified": True}
 
 
@@ -250,7 +250,7 @@ def _await_first_commit(stack: Stack, process: subprocess.Popen[bytes]) -> None:
 
     with Client(stack.server.uri, warehouse=WAREHOUSE) as client:
         for _ in range(600):
-            _check_running(process)
+            require_running(process, "frazil run")
             with contextlib.suppress(NotFound):
                 if client.tables.load("shop", "orders", snapshots="refs").metadata.get("refs"):
                     return
@@ -261,16 +261,16 @@ def _await_first_commit(stack: Stack, process: subprocess.Popen[bytes]) -> None:
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=seconds)
-    _check_running(process)
+    require_running(process, "frazil run")
 
 
-def _check_running(process: subprocess.Popen[bytes]) -> None:
+def require_running(process: subprocess.Popen[bytes], command: str) -> None:
     if process.poll() is not None:
-        raise ServiceError(f"frazil run ended by itself with {process.returncode}: see above")
+        raise ServiceError(f"{command} ended by itself with {process.returncode}: see above")
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """It does not outlive the demo, however that ends."""
     try:
         yield
@@ -284,13 +284,13 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
                 process.wait()
 
 
-def _frazil(say: Say, stack: Stack, command: str, *options: str, to_stderr: bool) -> None:
-    arguments = _command(command, stack.pipelines_file, *options)
-    say(code(" ".join(["frazil", *arguments[3:]])))
-    answer = subprocess.run(arguments, stdout=sys.stderr if to_stderr else None, check=False)
+def frazil(say: Say, *command: str, to_stderr: bool) -> None:
+    """A command as a user would type it."""
+    say(code(" ".join(["frazil", *command])))
+    answer = subprocess.run(arguments(*command), stdout=sys.stderr if to_stderr else None, check=False)
     if answer.returncode:
-        raise ServiceError(f"frazil {command} ended with {answer.returncode}: see above")
+        raise ServiceError(f"frazil {command[0]} ended with {answer.returncode}: see above")
 
 
-def _command(command: str, file: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "frazil.cli", command, str(file), *options]
+def arguments(*command: str) -> list[str]:
+    return [sys.executable, "-m", "frazil.cli", *command]

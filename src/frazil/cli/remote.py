@@ -94,7 +94,7 @@ def remote(
                 try:
                     command(Remote(client, bool(as_json)), *args, **kwargs)
                 except FrazilError as error:
-                    raise FrazilError("\n".join([error.message, *_what_next(error, _text(name))])) from None
+                    raise FrazilError("\n".join([error.message, *what_next(error, _text(name))])) from None
 
         decorated: Callable[..., None] = run
         for option in reversed(_options(warehouse, json_flag)):
@@ -104,7 +104,7 @@ def remote(
     return decorate
 
 
-def _what_next(error: FrazilError, warehouse: str | None) -> list[str]:
+def what_next(error: FrazilError, warehouse: str | None) -> list[str]:
     """What somebody who got this error wants to do or know."""
     from frazil.client.exchange import UNREACHABLE
 

@@ -16,10 +16,11 @@ import click
 
 from frazil.cli.pipelines import load, starting
 from frazil.cli.quiet_spark import SparkLog, quiet_session
-from frazil.cli.stopping import EndedEarly, Signals
+from frazil.cli.stopping import EndedEarly, Signals, Stoppable
 from frazil.core.durations import show_duration
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from pyspark.sql import SparkSession
 
     from frazil.stream.config import Pipelines
@@ -113,9 +114,46 @@ def run_pipelines(
     spark_log: Path | None,
 ) -> None:
     """Until they end or somebody stops them; the options are those of the command."""
+    from frazil.stream.runner import Runner
+
+    def made(spark: SparkSession, observer: Observer) -> Stoppable:
+        return Runner(pipelines, spark, observer=observer, once=once)
+
+    run_loops(
+        Work(pipelines, tuple(pipeline.name for pipeline in pipelines.pipelines), made),
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        as_json=as_json,
+        plain=plain,
+        spark_log=spark_log,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What runs, and what it is called in what is shown."""
+
+    #: For Spark's settings.
+    pipelines: Pipelines
+    names: tuple[str, ...]
+    made: Callable[[SparkSession, Observer], Stoppable]
+    #: An observer that adds to the metrics.
+    measured: Callable[[CollectorRegistry], Observer] | None = None
+
+
+def run_loops(
+    work: Work,
+    *,
+    metrics_port: int | None,
+    metrics_host: str,
+    as_json: bool,
+    plain: bool,
+    spark_log: Path | None,
+) -> None:
+    """Until it ends or somebody stops it."""
     from frazil.stream.observe import Board
 
-    board = Board(pipeline.name for pipeline in pipelines.pipelines)
+    board = Board(work.names)
     display = _Display(board, as_json)
     signals, log = Signals(), SparkLog.at(spark_log)
     # Errors are told by what they raise; what libraries log (py4j whole tracebacks) is for the file.
@@ -124,8 +162,8 @@ def run_pipelines(
     began = time.monotonic()
     try:
         address = (metrics_host, metrics_port)
-        with _observers(display, pipelines, plain, address, signals) as observers:
-            _run(pipelines, once, display, signals, log, observers)
+        with _observers(display, work, plain, address, signals) as observers:
+            _run(work, display, signals, log, observers)
     except EndedEarly:
         display.say("Stopped before anything was read.")
         return
@@ -171,21 +209,19 @@ def summary(board: Board, seconds: float, *, asked: bool) -> str:
 
 
 def _run(
-    pipelines: Pipelines,
-    once: bool,
+    work: Work,
     display: _Display,
     signals: Signals,
     log: SparkLog,
     observers: Sequence[Observer],
 ) -> None:
     from frazil.stream.observe import Observers
-    from frazil.stream.runner import Runner
 
-    display.say(starting(pipelines))
-    spark = quiet_session(pipelines, log)
+    display.say(starting(work.pipelines))
+    spark = quiet_session(work.pipelines, log)
     signals.hold()
     try:
-        runner = Runner(pipelines, spark, observer=Observers(observers), once=once)
+        runner = work.made(spark, Observers(observers))
         with display.terminal or contextlib.nullcontext():
             signals.watch(runner, stopping=display.stopping, aborting=lambda code: _abort(display, log, code))
     finally:
@@ -212,7 +248,7 @@ def _stop_spark(spark: SparkSession) -> None:
 @contextlib.contextmanager
 def _observers(
     display: _Display,
-    pipelines: Pipelines,
+    work: Work,
     plain: bool,
     address: tuple[str, int | None],
     signals: Signals,
@@ -221,14 +257,16 @@ def _observers(
     from frazil.stream.observe import JsonLines, Metrics, MetricsServer, PlainLines
 
     found: list[Observer] = [display.board]
-    headline = f"{pipelines.spark.master} · {_HOW_TO_STOP}"
+    headline = f"{work.pipelines.spark.master} · {_HOW_TO_STOP}"
     with contextlib.ExitStack() as stack:
         host, port = address
         if port is not None:
-            metrics = Metrics(pipeline.name for pipeline in pipelines.pipelines)
+            metrics = Metrics(work.names)
             server = stack.enter_context(MetricsServer(display.board, metrics, host=host, port=port))
             display.say(f"Metrics at {server.uri}/metrics, health at {server.uri}/health")
             found.append(metrics)
+            if work.measured is not None:
+                found.append(work.measured(metrics.registry))
         if display.as_json:
             found.append(WhileRead(JsonLines(sys.stdout), signals.ask))
         elif plain or not _is_terminal():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.hot_status import is_hot, show_hot
 from frazil.cli.pipelines import connect, each, load
 from frazil.cli.remote import plain, print_json
 
@@ -24,14 +25,18 @@ _PARTITIONS = 8
 
 @click.command(short_help="How far pipelines are: last commit, lag, whether they can go on.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.argument("names", nargs=-1, metavar="[PIPELINE]...")
+@click.argument("names", nargs=-1, metavar="[PIPELINE|TABLE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     """How far the pipelines of FILE are, or those that are named.
 
     It asks the catalog and Kafka, not a running process: the table itself knows how far it is. The exit code
-    is 1 if a pipeline could not go on as things are.
+    is 1 if a pipeline could not go on as things are. Of a hot.yaml, the hot tables of its cluster are shown:
+    how old the oldest record is that is not in Iceberg, and what was promised.
     """
+    if is_hot(file):
+        show_hot(file, names, as_json=as_json)
+        return
     pipelines = load(file, names)
     from frazil.stream.status import pipeline_status
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.client.access import Access, access_headers
 from frazil.client.answers import (
@@ -24,6 +24,10 @@ from frazil.client.naming import NamespaceLike, levels, segment
 from frazil.client.paging import pages
 from frazil.core.errors import AlreadyExists, NoSuchNamespace, NotFound
 from frazil.core.names import LEVEL_SEPARATOR, check_name, show
+
+if TYPE_CHECKING:
+    from frazil.core.partitioning import PartitionField
+    from frazil.core.schema import Schema
 
 
 class NamespacesApi(Resource[M]):
@@ -123,6 +127,36 @@ class TablesApi(Resource[M]):
         headers = access_headers(Access.of(vended=vended, read_only=read_only))
         path = _path(namespace, "tables", name)
         return decoded((yield from self._session.catalog("GET", path, query=query, headers=headers)), Table)
+
+    @operation
+    def create(
+        self,
+        namespace: NamespaceLike,
+        name: str,
+        schema: Schema,
+        partitioning: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        key: Sequence[str] = (),
+        format_version: int = 2,
+    ) -> Flow[Table]:
+        """Make an empty table in a namespace that exists.
+
+        `key`: required columns that tell its rows apart (Iceberg's identifier fields).
+        """
+        # It needs Arrow, which the client does without.
+        from frazil.core.partitioning import bind
+
+        numbered = schema.with_fresh_ids()
+        identifiers = [numbered.field(column).id for column in key]
+        body = {
+            "name": check_name(name, "name"),
+            "schema": {**numbered.to_json(), "identifier-field-ids": identifiers},
+            "partition-spec": bind(partitioning, numbered).to_json(),
+            "properties": {**(properties or {}), "format-version": str(format_version)},
+        }
+        path, headers = f"{_path(namespace)}/tables", access_headers(Access.NONE)
+        return decoded((yield from self._session.catalog("POST", path, body, headers=headers)), Table)
 
     @operation
     def exists(self, namespace: NamespaceLike, name: str) -> Flow[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -60,6 +61,7 @@ class _Parts(Generic[M]):
             found["warehouse"] = session.warehouse
         if session.project is not None:
             found["header.X-Project-Id"] = session.project
+        found |= {f"header.{name}": value for name, value in session.headers.items()}
         return found | (session.authorizer.iceberg_properties() if session.authorizer is not None else {})
 
     def __repr__(self) -> str:
@@ -72,6 +74,7 @@ class Client(_Parts[Sync]):
     `uri` is the server's address (else `LAKEKEEPER` or `FRAZIL_URI`, else http://localhost:8181), `warehouse`
     a name or id (else the server's default). The caller proves itself by `token` or `oauth`, else by `TOKEN`
     or, if that is not set, by `OAUTH_CLIENT_ID`, `OAUTH_CLIENT_SECRET`, `OAUTH_TOKEN_URL` and `OAUTH_SCOPE`.
+    `headers` go with every request.
 
     >>> with Client("http://localhost:8181", warehouse="lake") as client:  # doctest: +SKIP
     ...     for namespace in client.namespaces.list():
@@ -89,12 +92,13 @@ class Client(_Parts[Sync]):
         timeout: float = DEFAULT_TIMEOUT,
         retry: Retry | None = None,
         verify: ssl.SSLContext | bool = True,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         address, retry = server_uri(uri), retry or Retry()
         authorizer = authorizer_for(token, oauth, os.environ, retry)
-        self._http = httpx.Client(**_transport(address, project, timeout, verify))
+        self._http = httpx.Client(**_transport(address, project, timeout, verify, headers))
         runner = SyncRunner(self._http, authorizer)
-        super().__init__(address, Session(runner, retry, authorizer, warehouse, project))
+        super().__init__(address, Session(runner, retry, authorizer, warehouse, project, dict(headers or {})))
 
     def close(self) -> None:
         """Close the connections."""
@@ -123,12 +127,13 @@ class AsyncClient(_Parts[Async]):
         timeout: float = DEFAULT_TIMEOUT,
         retry: Retry | None = None,
         verify: ssl.SSLContext | bool = True,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         address, retry = server_uri(uri), retry or Retry()
         authorizer = authorizer_for(token, oauth, os.environ, retry)
-        self._http = httpx.AsyncClient(**_transport(address, project, timeout, verify))
+        self._http = httpx.AsyncClient(**_transport(address, project, timeout, verify, headers))
         runner = AsyncRunner(self._http, authorizer)
-        super().__init__(address, Session(runner, retry, authorizer, warehouse, project))
+        super().__init__(address, Session(runner, retry, authorizer, warehouse, project, dict(headers or {})))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -148,10 +153,19 @@ class WarehouseClient(_Parts[M]):
 
 
 def _transport(
-    uri: str, project: str | None, timeout: float, verify: ssl.SSLContext | bool
+    uri: str,
+    project: str | None,
+    timeout: float,
+    verify: ssl.SSLContext | bool,
+    more: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Redirects are not followed: a token must not travel to where an answer points."""
     headers = {"User-Agent": f"frazil/{__version__}", "Accept": "application/json"}
+    for name, value in (more or {}).items():
+        # The value may be a secret.
+        if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+            raise InvalidConfig(f"the header {name!r} is not legal. Legal: printable ASCII")
+        headers[name] = value
     if project is not None:
         if not project.isascii() or not project.isprintable():
             raise InvalidConfig(f"project {project!r} is not legal. Legal: the id of a project, in ASCII")

@@ -38,6 +38,8 @@ class Session:
     authorizer: Authorizer | None
     warehouse: str | None
     project: str | None = None
+    #: Sent with every request besides its own.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     _config: CatalogConfig | None = field(default=None, repr=False)
 
     def at(self, warehouse: str) -> Session:

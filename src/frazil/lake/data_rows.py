@@ -17,7 +17,7 @@ from frazil.core.schema import Schema
 from frazil.lake.avro_rows import avro_batches
 from frazil.lake.fitting import Fitter
 from frazil.lake.projection import field_id, projected
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import Inputs
 
 _AVRO_ROWS = 65_536
 
@@ -99,7 +99,7 @@ class DataRows(ABC):
 
 
 @contextmanager
-def open_rows(storage: FileStorage, path: str, format_: str) -> Iterator[DataRows]:
+def open_rows(storage: Inputs, path: str, format_: str) -> Iterator[DataRows]:
     """StorageError: it cannot be read, also while it is read inside."""
     kind = _FORMATS.get(format_)
     if kind is None:
@@ -111,9 +111,7 @@ def open_rows(storage: FileStorage, path: str, format_: str) -> Iterator[DataRow
             raise StorageError(f"read {path}: {error}") from None
 
 
-def row_groups(
-    storage: FileStorage, path: str, format_: str, schema: Schema
-) -> Iterator[tuple[int, pa.Table]]:
+def row_groups(storage: Inputs, path: str, format_: str, schema: Schema) -> Iterator[tuple[int, pa.Table]]:
     """All rows of a file, with the position of the first of each group."""
     columns = Columns(schema)
     with open_rows(storage, path, format_) as rows:

@@ -19,7 +19,7 @@ from frazil.lake.key_match import KeyMatcher
 from frazil.lake.live import Target
 from frazil.lake.manifests import ContentFile
 from frazil.lake.position_deletes import read_positions
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import Inputs
 
 T = TypeVar("T")
 #: A Puffin file is read in one piece if at least one in so many of its bytes is asked for.
@@ -29,7 +29,7 @@ _SPARSE = 4
 class DeletedRows:
     """The delete files of some data files. Those that several share are read once. For many threads."""
 
-    def __init__(self, storage: FileStorage, targets: Iterable[Target], schema: Schema) -> None:
+    def __init__(self, storage: Inputs, targets: Iterable[Target], schema: Schema) -> None:
         """`schema`: the table's, for the columns that rows are deleted by."""
         self._storage = storage
         self._schema = schema

@@ -37,11 +37,18 @@ class Patience:
 
     #: Refusals because somebody else committed first.
     conflicts: int = 50
+    #: Tries that may go without an answer, where others must not wait for this table; None: as many as it
+    #: takes.
+    tries: int | None = None
     first_wait: float = 0.1
     longest_wait: float = 10.0
     stop: threading.Event = field(default_factory=threading.Event)
     #: Told why a commit does not get on.
     waiting: Callable[[str], None] = _LOG.warning
+
+    def over(self, number: int) -> bool:
+        """Whether no more than `number` tries, counted from 0, are to be made."""
+        return self.stop.is_set() or (self.tries is not None and number + 1 >= self.tries)
 
     def pause(self, number: int, longest: float | None = None) -> None:
         """Wait before try `number`, counted from 0, with jitter: rivals must not meet again and again."""
@@ -55,7 +62,7 @@ class Patience:
             try:
                 return ask()
             except FrazilError as error:
-                if error.outcome is Outcome.FATAL or self.stop.is_set():
+                if error.outcome is Outcome.FATAL or self.over(number):
                     raise
                 self.waiting(f"{error.message}; asking again")
             self.pause(number)
@@ -172,7 +179,7 @@ class Delivery:
             found = self._found_later()
             if found is not None or not attempt.possible:
                 return found
-            if self.patience.stop.is_set():
+            if self.patience.over(number):
                 raise self._given_up()
             # On the same bases: should the lost request arrive after all, one of the two is refused.
             self.patience.pause(number)
@@ -190,8 +197,8 @@ class Delivery:
 
     def _given_up(self) -> CommitStateUnknown:
         return CommitStateUnknown(
-            f"stopped while a commit to the table {self.table} had no answer; it may still land. Nothing is "
-            "lost: the next run finds out"
+            f"a commit to the table {self.table} had no answer, and is not waited for any longer; it may "
+            "still land. Nothing is lost: the next run finds out"
         )
 
 

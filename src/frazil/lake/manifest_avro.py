@@ -9,12 +9,12 @@ from typing import Any
 import fastavro
 
 from frazil.core.errors import StorageError
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import Inputs
 
 _SYNC = 16
 
 
-def read_manifest(storage: FileStorage, path: str) -> bytes:
+def read_manifest(storage: Inputs, path: str) -> bytes:
     with storage.open_input(path) as file, storage.reading(path):
         data: bytes = file.read()
         return data

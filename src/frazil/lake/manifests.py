@@ -16,7 +16,7 @@ import fastavro
 from frazil.core.errors import Unsupported
 from frazil.lake.manifest_avro import manifest_records, read_manifest
 from frazil.lake.position_deletes import PATH_ID
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import Inputs
 from frazil.lake.transforms import json_value
 
 _DELETED = 2
@@ -101,7 +101,7 @@ class Manifests:
         self._kept: OrderedDict[str, tuple[ContentFile, ...]] = OrderedDict()
         self._count = 0
 
-    def live(self, storage: FileStorage, manifest_list: str) -> list[ContentFile]:
+    def live(self, storage: Inputs, manifest_list: str) -> list[ContentFile]:
         """All content files of the snapshot with that manifest list."""
         manifests = [
             _Manifest(

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from frazil.core.schema import FIELD_ID, Field, Schema
 from frazil.lake.data_rows import row_groups
 from frazil.lake.deletion_vector import bitmap_of, positions_of
-from frazil.lake.storage import FileStorage
+from frazil.lake.storage import FileStorage, Inputs
 
 #: Reserved by Iceberg.
 PATH_ID = 2147483546
@@ -42,7 +42,7 @@ def write_positions(storage: FileStorage, path: str, references: str, positions:
         raise
 
 
-def read_positions(storage: FileStorage, path: str, format_: str) -> dict[str, BitMap64]:
+def read_positions(storage: Inputs, path: str, format_: str) -> dict[str, BitMap64]:
     """By data file; written by whomever."""
     found: dict[str, BitMap64] = {}
     for _, rows in row_groups(storage, path, format_, _COLUMNS):

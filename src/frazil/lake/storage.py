@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
@@ -30,6 +30,16 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _SECRET = re.compile(r"key|secret|token")
+
+
+class Inputs(Protocol):
+    """Files to read from, wherever each of them lies."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file to read from, at any place in it."""
+
+    def reading(self, path: str) -> contextlib.AbstractContextManager[None]:
+        """Turns what the store says while an open file is read into StorageError."""
 
 
 class FileStorage:

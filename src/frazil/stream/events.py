@@ -88,7 +88,55 @@ class TableStopped:
     error: str
 
 
-Event: TypeAlias = Claimed | RoundStarted | RoundCommitted | CaughtUp | RoundRetried | TableStopped | Stopped
+@dataclass(frozen=True)
+class TableFreshness:
+    """How a hot table is kept."""
+
+    table: str
+    #: Seconds: the age of the oldest record that is not in Iceberg; 0: all are.
+    lag: float
+    #: Seconds that were promised.
+    freshness: float
+    #: Offsets that are not in Iceberg.
+    backlog: int
+    #: How often the lag was beyond the freshness, since the service began.
+    breaches: int = 0
+    #: Of the last one, in a word: `starting`, `backlog`, `round`, `failing`, `catalog`, `kafka`.
+    cause: str | None = None
+    #: Why it does not go on, if so.
+    trouble: str | None = None
+
+
+@dataclass(frozen=True)
+class FreshnessReported:
+    """All hot tables at a moment, every few seconds."""
+
+    pipeline: str
+    tables: tuple[TableFreshness, ...]
+
+
+@dataclass(frozen=True)
+class FreshnessBroken:
+    """The lag of a hot table is beyond what was promised."""
+
+    pipeline: str
+    table: str
+    lag: float
+    freshness: float
+    cause: str
+
+
+Event: TypeAlias = (
+    Claimed
+    | RoundStarted
+    | RoundCommitted
+    | CaughtUp
+    | RoundRetried
+    | TableStopped
+    | Stopped
+    | FreshnessReported
+    | FreshnessBroken
+)
 
 
 class Observer(Protocol):

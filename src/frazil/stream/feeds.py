@@ -43,9 +43,10 @@ def feed_of(config: PipelineConfig, lake: Lake) -> Feed:
 
             return SensorFeed(config.source)
         case TableSource():
+            from frazil.stream.tables.change_feed import ChangeFeed
             from frazil.stream.tables.feed import TableFeed
 
-            return TableFeed(config.source, lake)
+            return (ChangeFeed if config.source.changes else TableFeed)(config.source, lake)
         case FileSource():
             from frazil.stream.files.feed import FileFeed
             from frazil.stream.files.ledger import read_ledger

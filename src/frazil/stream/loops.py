@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
-from frazil.stream.config.model import Limits, PipelineConfig
+from frazil.stream.config.model import DeadLetters, Limits, PipelineConfig
 from frazil.stream.events import Observer, RoundRetried, Stopped
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ class Loop(ABC):
     def _run(self) -> None:
         """All of its work; ends when told to stop."""
 
-    def _require_rate(self, read: int, bad: int) -> None:
+    def _require_rate(self, read: int, bad: int, letters: DeadLetters | None) -> None:
         """Too many bad records at once are not bad records, but a wrong schema or a broken producer."""
-        letters = self._config.dead_letters
         if letters is None or letters.stop_above is None or bad <= letters.stop_above * read:
             return
         raise BadRecord(

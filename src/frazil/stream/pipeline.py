@@ -157,7 +157,7 @@ class PipelineLoop(Loop):
             result = work.jobs.run(plan.tasks, reader, sink.schema, turn.keys, turn.writing)
             work.feed.confirm(sink.stamp, plan)
             reach("round.job-done")
-            self._require_rate(result.read, result.bad)
+            self._require_rate(result.read, result.bad, self._config.dead_letters)
             worked = time.monotonic()
             self._measure(plan.offsets, started)
             self._commit(work, turn, plan, result, started, worked)

@@ -274,8 +274,8 @@ def _other_source(config: PipelineConfig) -> str | None:
             return f"files in {location}" + ("" if pattern == "**" else f", {pattern}")
         case SensorSource(sensors=sensors, rate=rate):
             return f"{sensors} sensors, {rate:g} readings a second"
-        case TableSource(namespace=namespace, name=name):
-            return f"what is appended to {written(*namespace, name)}"
+        case TableSource(namespace=namespace, name=name, changes=changes):
+            return f"{'changes of' if changes else 'what is appended to'} {written(*namespace, name)}"
         case PostgresSource(where=where, tables=tables):
             return f"changes of {', '.join(tables)} in PostgreSQL at {where}"
         case _:

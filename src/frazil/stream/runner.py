@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,27 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Runner:
-    """The pipelines of one file. One that fails does not stop the others.
-
-    >>> runner = Runner(pipelines, spark, observer=observer, once=True)  # doctest: +SKIP
-    >>> runner.run()  # the errors of those that failed, by name  # doctest: +SKIP
-    {}
-    """
+class Loops:
+    """Loops on one Spark session, with one connection of its JVM to the catalog."""
 
     def __init__(
-        self, pipelines: Pipelines, spark: SparkSession, *, observer: Observer, once: bool = False
+        self, spark: SparkSession, client: Client, settings: Mapping[str, str] | None = None
     ) -> None:
-        catalog = pipelines.catalog
+        """`settings`: more of Iceberg's catalog. The client is closed when the loops have ended."""
         self._spark = spark
-        self._client = Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token)
+        self._client = client
+        self._settings = settings
         self._lake: Lake | None = None
         self._lock = threading.Lock()
-        shielded = Observers([observer])
-        self._loops = [
-            loop_of(config)(config, spark, self._connected, catalog.name, shielded, once=once)
-            for config in pipelines.pipelines
-        ]
+        self._loops: Sequence[Loop] = ()
 
     def run(self) -> dict[str, FrazilError]:
         """Until all pipelines ended; the errors of those that failed."""
@@ -69,7 +62,7 @@ class Runner:
         """One connection of the JVM for all pipelines, made when the first one needs it."""
         with self._lock:
             if self._lake is None:
-                self._lake = Lake(self._spark, self._client)
+                self._lake = Lake(self._spark, self._client, settings=self._settings)
             return self._lake
 
     def _close(self) -> None:
@@ -78,6 +71,26 @@ class Runner:
             with suppress(ServiceError):
                 self._lake.close()
         self._client.close()
+
+
+class Runner(Loops):
+    """The pipelines of one file. One that fails does not stop the others.
+
+    >>> runner = Runner(pipelines, spark, observer=observer, once=True)  # doctest: +SKIP
+    >>> runner.run()  # the errors of those that failed, by name  # doctest: +SKIP
+    {}
+    """
+
+    def __init__(
+        self, pipelines: Pipelines, spark: SparkSession, *, observer: Observer, once: bool = False
+    ) -> None:
+        catalog = pipelines.catalog
+        super().__init__(spark, Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token))
+        shielded = Observers([observer])
+        self._loops = [
+            loop_of(config)(config, spark, self._connected, catalog.name, shielded, once=once)
+            for config in pipelines.pipelines
+        ]
 
 
 def loop_of(config: PipelineConfig) -> type[Loop]:

@@ -61,6 +61,9 @@ table: a.b
     assert [field.name for field in sensors.schema][:2] == ["sensor_id", "reading"]
     table = parsed("source: {table: shop.orders}\ntable: a.b", kafka="")
     assert (table.source, table.format) == (TableSource(("shop",), "orders"), ParquetFormat())
+    told = parsed("source: {table: shop.orders, changes: true, start: latest}\ntable: a.b", kafka="")
+    assert told.source == TableSource(("shop",), "orders", Start("latest"), changes=True)
+    assert told.hash != table.hash
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,7 @@ table: a.b
     [
         ("{topics: t, files: /in}", "has 'topics' and 'files'; only one of them can be"),
         ("{sensors: {}, start: latest}", "start: this source has no such key"),
+        ("{topics: t, changes: true}", "changes: this source has no such key"),
         ("{files: in}", "'in' is no place: write an absolute path"),
         ("{files: {path: /in, pattern: ../x}}", "is no pattern below the folder"),
         ("{files: /in, start: {t: [0]}}", "offsets are for topics; write earliest, latest or a time"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from frazil.core.errors import InvalidConfig, NoSuchTable, SourceChanged, Storag
 from frazil.core.schema import Field, Schema
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.seaweed import ObjectStore
+from frazil.lake.changelog import read_changes
 from frazil.stream.config.model import Limits
 
 Follow = Callable[..., Follower]
@@ -326,6 +327,14 @@ def test_tables_in_a_bucket_are_read_with_vended_keys(
         assert follower.ids() == [1, 2]
         source.append(3)
         assert follower.ids() == [3]
+        source.table.delete("id = 2")
+        changes = [row for batch in read_changes(client, "tables.far") for row in batch.to_pylist()]
+        assert [(row["_change_type"], row["id"]) for row in changes] == [
+            ("INSERT", 1),
+            ("INSERT", 2),
+            ("INSERT", 3),
+            ("DELETE", 2),
+        ]
         assert follower.stamp is not None
         reader = follower.feed.reader(follower.stamp)
         keys = reader.places[0].keys
@@ -347,3 +356,32 @@ def test_made_again(source: Source, follow: Follow) -> None:
     source.append(2)
     with pytest.raises(SourceChanged, match="dropped and made again"):
         follower.plan()
+
+
+def test_changes_of_all_types(shelf: Catalog, client: Client) -> None:
+    """What Spark has no word for, too."""
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64()),
+            pa.field("key", pa.uuid()),
+            pa.field("code", pa.binary(4)),
+            pa.field("at", pa.time64("us")),
+            pa.field("places", pa.list_(pa.struct([("code", pa.binary(2))]))),
+        ]
+    )
+    source = Source(shelf, "types", schema)
+    found = [
+        {"id": 1, "key": b"k" * 16, "code": b"code", "at": time(1), "places": [{"code": b"pp"}]},
+        {"id": 2},
+    ]
+    source.table.append(pa.Table.from_pylist(found, schema))
+    follower = Follower(client, source.name, changes=True)
+    source.table.delete("id = 1")
+    assert [row["id"] for row in follower.round()] == [2]
+    source.table.append(pa.Table.from_pylist(found[:1], schema))
+    source.table.delete("id = 1")
+    came, went = follower.round()
+    assert (came["_change_type"], went["_change_type"]) == ("INSERT", "DELETE")
+    assert came["key"] == went["key"] == b"k" * 16
+    assert came["places"] == went["places"] == [{"code": b"pp"}]
+    assert (came["code"], came["at"]) == (b"code", time(1))

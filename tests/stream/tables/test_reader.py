@@ -11,9 +11,9 @@ import pytest
 
 from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Field, Schema, parse_type
+from frazil.lake.places import KeyedPlace, nearest
 from frazil.lake.projection import projected
 from frazil.stream.source import Slice
-from frazil.stream.tables.keys import KeyedPlace, nearest
 from frazil.stream.tables.reader import TableReader
 
 

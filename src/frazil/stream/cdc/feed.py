@@ -86,7 +86,7 @@ class KafkaChanges:
         return self._log.identity(), {topic: self._log.start(self._source.start)[topic]}
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
-        planned = plan_round(stamp, _OneTopic(self._log, topic, self._view), limits, 1)
+        planned = plan_round(stamp, OneTopic(self._log, topic, self._view), limits, 1)
         # A partition is read in its order, by one task.
         slices = [part for task in planned.tasks for part in task]
         return replace(planned, tasks=tuple((part,) for part in slices))
@@ -120,7 +120,7 @@ class KafkaChanges:
 
 
 @dataclass
-class _OneTopic:
+class OneTopic:
     """The part of a log that one table is made of."""
 
     log: KafkaLog

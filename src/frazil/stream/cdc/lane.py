@@ -30,8 +30,8 @@ from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.shapes import grown
 from frazil.stream.cdc.spread import spread_by
-from frazil.stream.cdc.tasks import LaneWork, Place
-from frazil.stream.config.model import ChangesConfig, DebeziumFormat, PipelineConfig
+from frazil.stream.cdc.tasks import LaneWork, Place, sequence_column
+from frazil.stream.config.model import ChangesConfig, DebeziumFormat, JsonFormat, PipelineConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
@@ -44,6 +44,8 @@ _logger = logging.getLogger(__name__)
 _CHANGES_PER_BUCKET = 100_000
 #: What the name of a table of changes ends with.
 LOG_SUFFIX = "_changes"
+#: Modes with a table of all changes, and with one whose rows have a key.
+_LOGGING, _KEYED = ("append", "changelog"), ("upsert", "changelog")
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,12 @@ class Lane:
     ) -> None:
         config = lane_config(config, topic)
         assert config.changes is not None, "the pipeline reads changes"
-        assert isinstance(config.format, DebeziumFormat), "the configuration asks for it"
+        assert isinstance(config.format, DebeziumFormat | JsonFormat), "the configuration asks for it"
         self.topic = topic
         self._config = config
         self._changes: ChangesConfig = config.changes
         self._format = config.format
+        self._sequence_by = sequence_column(config.format)
         self._lake = lake
         self._keys = keys
         self._first = first
@@ -112,18 +115,35 @@ class Lane:
     def claimed(self) -> bool:
         return self._writer is not None
 
+    @property
+    def inserts(self) -> bool:
+        """Whether rows only come."""
+        return self._changes.mode == "insert"
+
+    @property
+    def config(self) -> PipelineConfig:
+        """As if its pipeline had this topic alone."""
+        return self._config
+
+    @property
+    def _declared(self) -> bool:
+        """Whether somebody declared the table and made it: no record adds a column."""
+        return isinstance(self._format, JsonFormat)
+
     def open(self, patience: Patience) -> bool:
-        """Take over the tables, if they are there; whether they are."""
+        """Take over the tables, if they are there; whether they are. NoSuchTable: it was declared."""
         where = self._config.table.namespace
         try:
             if self._changes.mode != "append":
                 self.rows = self._lake.load(where, self._name)
-                self._key = self._key or self.rows.key
-            if self._changes.mode != "upsert":
+                self._key = self._key or (() if self.inserts else self.rows.key)
+            if self._changes.mode in _LOGGING:
                 self.log = self._lake.load(where, self._log_name)
         except NoSuchTable:
+            if self._declared:
+                raise
             return False
-        if self._changes.mode != "append" and not self._key:
+        if self._changes.mode in _KEYED and not self._key:
             # The records tell; until then there is nothing to write with.
             return False
         self._claim(patience)
@@ -141,9 +161,10 @@ class Lane:
             rows=self._place(self.rows, ticket),
             log=self._place(self.log, ticket),
             letters=self._place(self._letters, ticket),
-            buckets=max(1, min(parallelism, plan.offsets // _CHANGES_PER_BUCKET)),
+            buckets=1 if self.inserts else max(1, min(parallelism, plan.offsets // _CHANGES_PER_BUCKET)),
+            inserts=self.inserts,
         )
-        if work.rows is not None:
+        if work.rows is not None and not self.inserts:
             work = replace(work, spread=spread_by(work.rows.target, self._key))
         return LaneTurn(plan, work, ticket)
 
@@ -158,8 +179,8 @@ class Lane:
                 table.evolve(grown(table.schema, shape.columns))
 
     def lookup(self, turn: LaneTurn, result: LaneResult, run: Run, slots: int) -> KeyedRound | None:
-        """What finds the rows that have to go; None: the lane has no table of rows as they are now."""
-        if self.rows is None:
+        """What finds the rows that have to go; None: none does."""
+        if self.rows is None or self.inserts:
             return None
         assert turn.ticket is not None, "the lane was claimed"
         self._keyed = self._keyed or KeyedTable(self._key)
@@ -214,7 +235,7 @@ class Lane:
             self._owner.discard(turn.ticket)
 
     def _sequence(self, result: LaneResult) -> SequenceBy | None:
-        column, none = self._format.sequence_by, pa.array([], pa.int64())
+        column, none = self._sequence_by, pa.array([], pa.int64())
         if column is None:
             return None
         return SequenceBy(
@@ -252,6 +273,8 @@ class Lane:
     def _columns(self) -> Schema:
         """Those of values; the table may have others of frazil's own."""
         assert self.home is not None, "the lane was claimed"
+        if self._declared:
+            return self.home.schema
         own = {column.name for column in LOG_COLUMNS} if self.home is self.log else set()
         own.add(self._changes.soft_delete or "")
         found = Schema(tuple(replace(f, required=False) for f in self.home.schema if f.name not in own))
@@ -259,9 +282,9 @@ class Lane:
         return found
 
     def _require_order(self, columns: Schema) -> None:
-        if self._format.sequence_by is not None:
+        if self._sequence_by is not None:
             try:
-                sequence_field(columns, self._format.sequence_by)
+                sequence_field(columns, self._sequence_by)
             except InvalidConfig as error:
                 raise InvalidConfig(
                     f"pipeline '{self._config.name}', {self.topic}: {error.message}"
@@ -295,7 +318,7 @@ class Lane:
         if self._changes.mode != "append":
             self._require_key(shape)
             self.rows = self._made(self._name, self._row_schema(shape.columns), self._key)
-        if self._changes.mode != "upsert":
+        if self._changes.mode in _LOGGING:
             self.log = self._made(self._log_name, log_schema(shape.columns), ())
 
     def _made(self, name: str, schema: Schema, key: tuple[str, ...]) -> LakeTable:

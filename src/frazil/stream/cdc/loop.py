@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
@@ -17,11 +17,11 @@ from frazil.stream.cdc.changes import Shape
 from frazil.stream.cdc.feed import ChangeFeed, feed_of
 from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import Lane, LaneTurn
+from frazil.stream.cdc.line import Done, Line
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import Limits
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
 from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, LONGEST_WAIT, Loop
-from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
 if TYPE_CHECKING:
@@ -36,51 +36,12 @@ _logger = logging.getLogger(__name__)
 _WAITS = 5
 
 
-@dataclass
-class _Line:
-    """A lane, and how it fares."""
-
-    lane: Lane
-    opened: bool = False
-    #: Why it does not go on: nobody but the user can mend that.
-    error: FrazilError | None = None
-    failures: int = 0
-    #: Rounds in a row after which the table had to change.
-    adaptations: int = 0
-    #: By the monotonic clock.
-    rests_until: float = 0.0
-    #: A bad record: the lane goes up to it and no further.
-    bad: BadRecord | None = None
-    lags: tuple[int, ...] = ()
-    #: The next round ends before this record, and is folded in one bucket.
-    cut: tuple[str, int, int] | None = None
-    alone: bool = False
-    #: Rounds in a row that had to wait for the record behind their end.
-    waits: int = 0
-    #: How many times the usual records a round takes, for a transaction that has more.
-    stretch: int = 1
-
-    @property
-    def ready(self) -> bool:
-        return self.error is None and self.rests_until <= time.monotonic()
-
-
-@dataclass
-class _Round:
-    """What a round did, for those who watch."""
-
-    plans: dict[str, RoundPlan] = field(default_factory=dict)
-    read: int = 0
-    written: int = 0
-    bad: int = 0
-    files: int = 0
-    bytes: int = 0
-    #: A table got what it was lacking, or the end of a round was moved: the next one comes at once.
-    again: bool = False
-
-
 class ChangeLoop(Loop):
-    """Runs one pipeline of changes in the thread that calls `run`. A table that fails stops no other."""
+    """Runs one pipeline of changes in the thread that calls `run`. A table that fails stops no other.
+
+    Which lanes there are, who takes part in a round and when the next one comes is for subclasses to say
+    otherwise.
+    """
 
     def _run(self) -> None:
         feed = self._retrying(self._set_up)
@@ -98,23 +59,38 @@ class ChangeLoop(Loop):
             done = self._retrying(self._take_round)
             if done is None:
                 return
-            for line in self._lines.values():
-                for table in line.lane.tables if line.lane.topic in done.plans else ():
-                    self._caretaker.committed(table)
+            self._take_care([line for topic, line in self._lines.items() if topic in done.plans])
             self._let_go()
             if self._ended():
                 break
-            if done.again or (done.plans and any(sum(line.lags) for line in self._lines.values())):
+            if self._goes_on(done):
                 continue
             if not done.plans:
-                self._observer.notify(CaughtUp(self.name))
+                self._idle()
             self._stopping.wait(max(0.0, started + self._pause() - time.monotonic()))
+
+    def _goes_on(self, done: Done) -> bool:
+        """Whether the next round comes at once."""
+        return done.again or bool(done.plans and any(sum(line.lags) for line in self._lines.values()))
+
+    def _idle(self) -> None:
+        """There was nothing to read."""
+        self._observer.notify(CaughtUp(self.name))
+
+    def _take_care(self, lines: Sequence[Line]) -> None:
+        """Of the tables of lanes that were just committed."""
+        for line in lines:
+            for table in line.lane.tables:
+                self._caretaker.committed(table)
+
+    def _make_feed(self) -> ChangeFeed:
+        return feed_of(self._config)
 
     def _set_up(self) -> ChangeFeed:
         config = self._config
         self._lake = self._connect()
-        self._feed: ChangeFeed = feed_of(config)
-        self._lines: dict[str, _Line] = {}
+        self._feed: ChangeFeed = self._make_feed()
+        self._lines: dict[str, Line] = {}
         self._keys = TableKeys(self._spark.sparkContext)
         self._jobs = ChangeJobs(self._spark.sparkContext, config.limits.bytes_per_record)
         self._caretaker = Caretaker(
@@ -123,11 +99,11 @@ class ChangeLoop(Loop):
         self._goal = self._feed.goal() if self._once else None
         return self._feed
 
-    def _take_round(self) -> _Round:
+    def _take_round(self) -> Done:
         """One round of all lanes that are ready."""
         started = time.monotonic()
         self._find_lanes()
-        done = _Round()
+        done = Done()
         turns = self._turns()
         if not turns:
             return done
@@ -138,7 +114,9 @@ class ChangeLoop(Loop):
         self._observer.notify(RoundStarted(self.name, number, offsets, lag, len(turns)))
         begun = time.monotonic()
         try:
-            results = self._jobs.apply(self._feed.reader(), turns, self._keys.current())
+            results = self._jobs.apply(
+                self._feed.reader(), turns, self._keys.current(self._table_names(turns))
+            )
         except FrazilError:
             for turn in turns:
                 self._discard(turn)
@@ -157,7 +135,7 @@ class ChangeLoop(Loop):
                 lane = Lane(
                     self._config, self._lake, self._keys, topic, functools.partial(self._feed.first, topic)
                 )
-                self._lines[topic] = _Line(lane)
+                self._lines[topic] = Line(lane)
         for line in self._lines.values():
             if line.ready and not line.opened:
                 self._guarded(line, functools.partial(self._open, line.lane))
@@ -173,8 +151,11 @@ class ChangeLoop(Loop):
 
     def _turns(self) -> list[LaneTurn]:
         turns = []
-        ready = [line for line in self._lines.values() if line.ready and line.opened]
-        keys_end = self._keys.end()
+        # A table whose keys cannot be had holds up nobody else.
+        ready = [
+            line for line in self._chosen() if self._guarded(line, functools.partial(self._unlock, line))
+        ]
+        keys_end = self._keys.end([str(table) for line in ready for table in line.lane.tables])
         self._feed.begin(self._stamps(), self._limits(keys_end))
         limits = self._limits(keys_end, len(ready) or 1)
         for line in ready:
@@ -183,7 +164,18 @@ class ChangeLoop(Loop):
                 turns.append(turn)
         return turns
 
-    def _turn(self, line: _Line, limits: Limits) -> LaneTurn | None:
+    def _chosen(self) -> Sequence[Line]:
+        """Those that take part in the next round, in the order of their commits."""
+        return [line for line in self._lines.values() if line.ready and line.opened]
+
+    def _unlock(self, line: Line) -> bool:
+        self._keys.current([str(table) for table in line.lane.tables])
+        return True
+
+    def _table_names(self, turns: Sequence[LaneTurn]) -> list[str]:
+        return [str(table) for turn in turns for table in self._lines[turn.work.name].lane.tables]
+
+    def _turn(self, line: Line, limits: Limits) -> LaneTurn | None:
         limits = replace(limits, records_per_round=limits.records_per_round * line.stretch)
         plan = self._feed.plan(line.lane.topic, line.lane.stamp, limits)
         if line.bad is not None and line.bad.position is not None:
@@ -201,9 +193,9 @@ class ChangeLoop(Loop):
         slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
         return line.lane.begin(plan, slots) if plan.tasks else None
 
-    def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: _Round) -> None:
+    def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: Done) -> None:
         """Commit each lane that can; the others tell why not."""
-        ready: list[tuple[_Line, LaneTurn, LaneResult]] = []
+        ready: list[tuple[Line, LaneTurn, LaneResult]] = []
         for turn in turns:
             line, result = self._lines[turn.work.name], results[turn.work.name]
             if self._guarded(line, functools.partial(self._usable, line, turn, result, done)):
@@ -212,18 +204,12 @@ class ChangeLoop(Loop):
                 self._discard(turn)
         for line, turn, result in ready:
             if self._guarded(line, functools.partial(self._commit, line, turn, result)):
-                done.plans[turn.work.name] = turn.plan
-                done.read += result.read
-                done.bad += result.bad
-                done.written += result.upserted
-                written = [file for several in result.files.values() for file in several]
-                done.files += len(written)
-                done.bytes += sum(file.size for file in written)
-                line.failures, line.adaptations, line.waits, line.stretch = 0, 0, 0, 1
+                done.add(turn.work.name, turn.plan, result)
+                line.landed()
         if done.plans:
             self._feed.landed(done.plans)
 
-    def _usable(self, line: _Line, turn: LaneTurn, result: LaneResult, done: _Round) -> bool:
+    def _usable(self, line: Line, turn: LaneTurn, result: LaneResult, done: Done) -> bool:
         """Whether there is something to commit; if the table was lacking something, it has it now."""
         if result.failure is not None:
             error = result.failure.error()
@@ -249,18 +235,18 @@ class ChangeLoop(Loop):
         if result.alone or (cut is not None and line.waits < _WAITS):
             line.cut, line.alone, done.again = cut, result.alone, True
             return False
-        self._require_rate(result.read, result.bad)
+        self._require_rate(result.read, result.bad, line.lane.config.dead_letters)
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
 
-    def _unfinished(self, line: _Line, result: LaneResult) -> tuple[str, int, int] | None:
+    def _unfinished(self, line: Line, result: LaneResult) -> tuple[str, int, int] | None:
         """The first record of a transaction that is not there to its end."""
         for partition, tail in result.tails.items():
             if not self._feed.ended(line.lane.topic, tail, line.lane.stamp):
                 return line.lane.topic, partition, tail.offset
         return None
 
-    def _commit(self, line: _Line, turn: LaneTurn, result: LaneResult) -> bool:
+    def _commit(self, line: Line, turn: LaneTurn, result: LaneResult) -> bool:
         found = self._found(line, turn, result)
         try:
             line.lane.commit(turn, result, found)
@@ -278,13 +264,14 @@ class ChangeLoop(Loop):
             )
         return True
 
-    def _found(self, line: _Line, turn: LaneTurn, result: LaneResult) -> KeyedRound | None:
+    def _found(self, line: Line, turn: LaneTurn, result: LaneResult) -> KeyedRound | None:
         def run(lookup: Lookup, tasks: Sequence[LookupTask]) -> list[Found]:
-            return self._jobs.look_up(lookup, tasks, self._keys.current().get(str(line.lane)))
+            keys = self._keys.current([str(line.lane)])
+            return self._jobs.look_up(lookup, tasks, keys.get(str(line.lane)))
 
         return line.lane.lookup(turn, result, run, self._jobs.parallelism)
 
-    def _guarded(self, line: _Line, work: Callable[[], T]) -> T | None:
+    def _guarded(self, line: Line, work: Callable[[], T]) -> T | None:
         """What `work` returns; None after an error, which is the lane's alone."""
         try:
             return work()
@@ -292,8 +279,7 @@ class ChangeLoop(Loop):
             line.failures += 1
             given_up = isinstance(error, RoundFailed) or self._once
             if error.outcome is not Outcome.RETRY or (given_up and line.failures >= FAILED_ROUNDS):
-                line.error = error
-                self._observer.notify(TableStopped(self.name, str(line.lane), error.message))
+                self._give_up(line, error)
                 return None
             wait = min(2.0 ** (line.failures - 1), LONGEST_WAIT)
             line.rests_until = time.monotonic() + wait
@@ -302,6 +288,11 @@ class ChangeLoop(Loop):
             )
         return None
 
+    def _give_up(self, line: Line, error: FrazilError) -> None:
+        """Of a lane that will not mend itself."""
+        line.error = error
+        self._observer.notify(TableStopped(self.name, str(line.lane), error.message))
+
     def _discard(self, turn: LaneTurn) -> None:
         lane = self._lines[turn.work.name].lane
         try:
@@ -309,7 +300,7 @@ class ChangeLoop(Loop):
         except FrazilError as error:
             _logger.warning("%s: files of a failed round stay: %s", lane, error.message)
 
-    def _tell(self, done: _Round, number: int, started: float, worked: float) -> None:
+    def _tell(self, done: Done, number: int, started: float, worked: float) -> None:
         ended = time.monotonic()
         stamps = [line.lane.stamp for line in self._lines.values() if line.lane.claimed]
         lags = {topic: line.lags for topic, line in self._lines.items()}

@@ -30,7 +30,7 @@ from frazil.stream.cdc.moves import half_a_move, has_moves
 from frazil.stream.cdc.order import admit, mark_at, not_below, raised
 from frazil.stream.cdc.spread import apart, packed, spread, together, unpacked
 from frazil.stream.cdc.transactions import Tail, tail_after
-from frazil.stream.config.model import DebeziumFormat
+from frazil.stream.config.model import DebeziumFormat, JsonFormat
 from frazil.stream.dead_letters import letters
 from frazil.stream.sizes import LARGEST, fitting
 from frazil.stream.source import RawBatch, Reader, Slice
@@ -59,7 +59,7 @@ class LaneWork:
     #: The topic.
     name: str
     pipeline: str
-    format: DebeziumFormat
+    format: DebeziumFormat | JsonFormat
     #: The columns that changes are decoded into; None: there is no table yet, and its shape is asked for.
     schema: Schema | None
     key: tuple[str, ...]
@@ -80,6 +80,18 @@ class LaneWork:
     buckets: int = 1
     #: Which of all buckets is its first.
     first: int = 0
+    #: Rows only come: they are written where they are read.
+    inserts: bool = False
+
+    @property
+    def sequence_by(self) -> str | None:
+        """A column that orders the changes of a key."""
+        return sequence_column(self.format)
+
+
+def sequence_column(format: DebeziumFormat | JsonFormat) -> str | None:  # noqa: A002 - the settings' own word
+    """Plain rows have none: the log orders them."""
+    return format.sequence_by if isinstance(format, DebeziumFormat) else None
 
 
 @dataclass(frozen=True)
@@ -212,6 +224,7 @@ class _LaneReading:
         self._writers: dict[str, TableWriter] = {}
         self._records: dict[Slice, int] = {}
         self._bad: dict[Slice, int] = {}
+        self._inserted = 0
 
     def run(self, slices: Sequence[Slice]) -> Iterator[Handed]:
         try:
@@ -246,6 +259,7 @@ class _LaneReading:
                 tails=self._tails,
                 truncated=any(self._ages.values()),
                 floor=self._floor,
+                upserted=self._inserted,
             ),
         )
 
@@ -273,7 +287,12 @@ class _LaneReading:
             rows, order = rows.take(pa.array(kept)), order.take(pa.array(kept))
         if self.lane.log is not None:
             self._put(self.lane.log, "log", logged(rows, order, changes.raw))
-        if self.lane.rows is not None:
+        if self.lane.rows is None:
+            return
+        if self.lane.inserts:
+            self._put(self.lane.rows, "rows", rows)
+            self._inserted += len(rows)
+        else:
             yield from self._handed(partition, rows, order)
 
     def _handed(self, partition: int, rows: pa.RecordBatch, order: pa.RecordBatch) -> Iterator[Handed]:
@@ -303,8 +322,7 @@ class _LaneReading:
                 (raw.topic, raw.partition, offset),
                 f"a change cannot be taken: topic {raw.topic}, partition {raw.partition}, offset {offset}: "
                 f"{first.reason}. Everything before it is in the table, and this table stops there, the "
-                "others go on. Correct the schema, or let bad records go to a dead-letter table "
-                "(`dead_letters`): the rows they are of are then not as in the database",
+                f"others go on. {_remedy(self.lane)}",
             )
         self._put(self.lane.letters, "letters", letters(self.lane.pipeline, raw, changes.bad))
 
@@ -319,7 +337,7 @@ def _folded(job: Job, lane: LaneWork, chunks: Sequence[Chunk], bucket: int) -> L
     if changes is None:
         return LaneReport(lane.name)
     assert lane.rows is not None, "changes are handed on for its rows"
-    result = fold(*apart(changes), lane.key, lane.soft_delete, lane.format.sequence_by)
+    result = fold(*apart(changes), lane.key, lane.soft_delete, lane.sequence_by)
     rows = result.rows
     files: tuple[DataFile, ...] = ()
     if len(rows):
@@ -372,6 +390,19 @@ def _opened(job: Job, place: Place, name: str) -> TableWriter:
     attempt = context.taskAttemptId() if context is not None else 0
     storage = FileStorage.of(place.target.location, job.keys.get(place.table))
     return TableWriter(place.target, storage, f"{place.prefix}-{name}-{attempt}")
+
+
+def _remedy(lane: LaneWork) -> str:
+    """For somebody who meets a bad record."""
+    if isinstance(lane.format, JsonFormat):
+        return (
+            "Correct the schema, or let bad records go to a table (the table property "
+            "`frazil.hot.dead-letters`): reads and tiering then leave them out"
+        )
+    return (
+        "Correct the schema, or let bad records go to a dead-letter table (`dead_letters`): the rows they "
+        "are of are then not as in the database"
+    )
 
 
 def _at(marks: Sequence[Mark | None], partition: int) -> Mark | None:

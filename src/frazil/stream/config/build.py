@@ -102,7 +102,7 @@ class Builder:
             self.problems.add(columns.place, "schema: there are no columns")
         fields = []
         for name, value in columns.values.items():
-            field = _column(name, value)
+            field = column(name, value)
             if field is None:
                 continue
             fields.append(field)
@@ -214,7 +214,8 @@ def spark(found: Found | None) -> SparkConfig:
     return SparkConfig(found.get("master", SparkConfig.master), plain(found.get("settings")))
 
 
-def _column(name: str, value: Any) -> Field | None:
+def column(name: str, value: Any) -> Field | None:
+    """The column that was read; None if its type could not be."""
     if not isinstance(value, Found):
         kind, required = value
         return Field(name, kind, required)

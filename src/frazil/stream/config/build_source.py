@@ -54,12 +54,14 @@ class SourceBuilder:
             self._only(found, "postgres")
             return self._postgres(found.values["postgres"], name)
         if "table" in found.values:
-            self._only(found, "table", "start")
+            self._only(found, "table", "start", "changes")
             namespace, name = found.values["table"]
-            return TableSource(namespace, name, self._start(found, ()))
+            return TableSource(namespace, name, self._start(found, ()), found.get("changes", False))
         if "files" in found.values:
             self._only(found, "files", "start")
             return self._files(found.values["files"], self._start(found, ()))
+        if "changes" in found.nodes:
+            self.problems.add(found.place_of("changes"), "changes: this source has no such key")
         topics: tuple[str, ...] = found.get("topics", ())
         if len(set(topics)) < len(topics) or ("topics" in found.values and not topics):
             self.problems.add(found.place_of("topics"), "topics: write at least one, and none of them twice")

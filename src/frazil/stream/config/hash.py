@@ -69,7 +69,8 @@ def _source(source: Source) -> dict[str, Any]:
         case SensorSource():
             return {"sensors": [source.sensors, source.rate, source.seed]}
         case _:
-            return {"source_table": [*source.namespace, source.name]}
+            told = {"source_changes": True} if source.changes else {}
+            return {"source_table": [*source.namespace, source.name], **told}
 
 
 def _format(format_: Format) -> Any:

@@ -82,12 +82,14 @@ class SensorSource:
 
 @dataclass(frozen=True)
 class TableSource:
-    """What is appended to an Iceberg table of the same catalog."""
+    """What is appended to an Iceberg table of the same catalog, or all that happens to it."""
 
     namespace: tuple[str, ...]
     name: str
     #: Earliest: what is in the table when the pipeline begins comes first.
     start: Start = field(default_factory=Start)
+    #: Every row that comes, goes or is replaced, with columns that say which.
+    changes: bool = False
 
 
 Source: TypeAlias = KafkaSource | FileSource | SensorSource | TableSource | PostgresSource

@@ -116,7 +116,7 @@ def gather(
     spark: Mapping[str, Any] | SparkConfig | None = None,
 ) -> Pipelines:
     """What a file would hold: pipelines, and what they share. A `catalog` that is text is its address."""
-    problems, nodes = Problems(), _Nodes("run()")
+    problems, nodes = Problems(), Nodes("run()")
     if isinstance(catalog, str):
         catalog = CatalogConfig(uri=catalog)
     if not isinstance(catalog, CatalogConfig):
@@ -141,14 +141,14 @@ def gather(
 
 
 def _record(
-    shape: Any, where: str, nodes: _Nodes, given: Mapping[str, Any] | None, problems: Problems
+    shape: Any, where: str, nodes: Nodes, given: Mapping[str, Any] | None, problems: Problems
 ) -> Found | None:
     found = shape.read(nodes.make(given or {}, problems, where), problems, where)
     return found if isinstance(found, Found) else None
 
 
 def _made(name: str, options: Mapping[str, Any]) -> PipelineConfig:
-    problems, nodes = Problems(), _Nodes(f"Pipeline({name!r})")
+    problems, nodes = Problems(), Nodes(f"Pipeline({name!r})")
     here = nodes.place()
     wrong = pipeline_problem(name)
     if wrong is not None:
@@ -170,7 +170,7 @@ def _made(name: str, options: Mapping[str, Any]) -> PipelineConfig:
     return made
 
 
-class _Nodes:
+class Nodes:
     """Python values as nodes; the order in which they were given is their line."""
 
     def __init__(self, call: str) -> None:

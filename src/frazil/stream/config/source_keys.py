@@ -77,6 +77,13 @@ SOURCE = Record(
             Text("namespace.name, such as shop.orders", identifier),
             "An Iceberg table of the same catalog: what is appended to it.",
         ),
+        "changes": Key(
+            Truth(),
+            "Of a table: every row that comes, goes or is replaced, and not only what is appended. Rows have "
+            "the columns _change_type (INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER), _change_ordinal, "
+            "_commit_snapshot_id, _commit_timestamp and _correction as well.",
+            "false",
+        ),
         "postgres": Key(
             POSTGRES, "Tables of a PostgreSQL database, by its own log and with no Kafka: their changes."
         ),

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
@@ -110,6 +110,10 @@ class KafkaLog:
             for value in filter(None, source.settings.values()):
                 told = told.replace(f'"{value}"', "what was given")
             raise InvalidConfig(f"the settings of the Kafka source: {told}") from None
+
+    def select(self, topics: Iterable[str]) -> None:
+        """From now on these, instead of those of the source."""
+        self._source = replace(self._source, topics=tuple(topics), pattern=None)
 
     def identity(self) -> str:
         """`kafka:<cluster id>`"""

@@ -13,6 +13,8 @@ from frazil.stream.events import (
     CaughtUp,
     Claimed,
     Event,
+    FreshnessBroken,
+    FreshnessReported,
     RoundCommitted,
     RoundRetried,
     RoundStarted,
@@ -136,6 +138,11 @@ class Board:
                 return replace(row, phase=Phase.RETRYING, retries=row.retries + 1, trouble=event.reason)
             case TableStopped():
                 return replace(row, trouble=f"{event.table} stopped: {event.error}")
+            case FreshnessBroken():
+                late = f"{event.table} is {event.lag:.0f} s behind, {event.freshness:g} s were promised"
+                return replace(row, trouble=f"{late} ({event.cause})")
+            case FreshnessReported():
+                return row
             case Stopped():
                 phase = Phase.STOPPED if event.error is None else Phase.FAILED
                 return replace(row, phase=phase, trouble=event.error)

@@ -12,6 +12,8 @@ from frazil.stream.events import (
     CaughtUp,
     Claimed,
     Event,
+    FreshnessBroken,
+    FreshnessReported,
     RoundCommitted,
     RoundRetried,
     RoundStarted,
@@ -28,6 +30,8 @@ _KINDS: dict[type, str] = {
     RoundRetried: "round-retried",
     TableStopped: "table-stopped",
     Stopped: "stopped",
+    FreshnessReported: "freshness-reported",
+    FreshnessBroken: "freshness-broken",
 }
 
 
@@ -95,6 +99,13 @@ def event_text(event: Event) -> str | None:
             return f"retry {event.attempt} in {seconds(event.wait_seconds)}: {event.reason}"
         case TableStopped():
             return f"the table {event.table} STOPPED, the others go on: {event.error}"
+        case FreshnessReported():
+            return None
+        case FreshnessBroken():
+            return (
+                f"the table {event.table} is {event.lag:.1f} s behind, and {event.freshness:g} s were "
+                f"promised (cause: {event.cause})"
+            )
         case Stopped():
             return "stopped" if event.error is None else f"FAILED: {event.error}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,13 @@ class TableKeys:
         if keys is not None:
             self._renewing[str(table)] = keys
 
-    def end(self) -> datetime | None:
+    def drop(self, table: str) -> None:
+        """Nothing is written to it any more."""
+        self._renewing.pop(table, None)
+
+    def end(self, tables: Collection[str] | None = None) -> datetime | None:
         """When the first of them ends."""
-        ends = [keys.expires_at for keys in self.current().values() if keys.expires_at is not None]
+        ends = [keys.expires_at for keys in self.current(tables).values() if keys.expires_at is not None]
         return min(ends, default=None)
 
     def broadcast(self) -> Broadcast[Keys]:
@@ -46,6 +51,8 @@ class TableKeys:
             self._sent = current, self._context.broadcast(current)
         return self._sent[1]
 
-    def current(self) -> dict[str, VendedCredentials]:
-        """Those of now, by table."""
-        return {name: keys.current() for name, keys in self._renewing.items()}
+    def current(self, tables: Collection[str] | None = None) -> dict[str, VendedCredentials]:
+        """Those of now, by table; None: of all."""
+        return {
+            name: keys.current() for name, keys in self._renewing.items() if tables is None or name in tables
+        }

@@ -17,16 +17,17 @@ from frazil.core.errors import InvalidConfig, NoSuchNamespace, NoSuchTable, Sour
 from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
+from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
+from frazil.lake.places import ReadKeys
 from frazil.lake.scan import live_files
 from frazil.stream.config.model import Limits, TableSource
 from frazil.stream.rounds import RoundPlan, cut
-from frazil.stream.source import Goal
+from frazil.stream.source import Goal, Slice
+from frazil.stream.tables.change_reader import ChangeReader
 from frazil.stream.tables.columns import identities, source_schema, without_ids
-from frazil.stream.tables.history import Rewritten, SourceSnapshot, TableHistory
-from frazil.stream.tables.keys import SourceKeys
 from frazil.stream.tables.manifests import Manifests, SourceFile
 from frazil.stream.tables.place import Filling, Place, Step, steps_from
-from frazil.stream.tables.reader import FORMATS, TableReader
+from frazil.stream.tables.reader import FORMATS, TableReader, slice_of
 
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
@@ -40,7 +41,7 @@ class TableFeed:
         self._lake = lake
         self._client = lake.client
         self._name = show(source.namespace, source.name)
-        self._keys = SourceKeys(lake.client, source)
+        self._keys = ReadKeys(lake.client, source.namespace, source.name)
         self._manifests = Manifests()
         self._metadata: Mapping[str, Any] = {}
         #: Snapshots that the last plan left for later ones.
@@ -54,7 +55,7 @@ class TableFeed:
     def first(self) -> tuple[str, dict[str, Position]]:
         metadata = self._load()
         uuid = str(metadata["table-uuid"])
-        source_schema(metadata)
+        self._require_readable(metadata)
         place = self._start(metadata)
         return f"table:{uuid}", {self._name: Position(id=uuid, next=place.numbers())}
 
@@ -87,7 +88,7 @@ class TableFeed:
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """Data files never change: what was read is what the plan said."""
 
-    def reader(self, stamp: Stamp) -> TableReader:
+    def reader(self, stamp: Stamp) -> TableReader | ChangeReader:
         metadata = self._metadata or self._load()
         return TableReader(self._keys.places(metadata), source_schema(metadata), identities(metadata))
 
@@ -113,16 +114,22 @@ class TableFeed:
             )
         if head is None or at == "latest":
             return Place(history.head or 0)
+        return self._start_earliest(head)
+
+    def _require_readable(self, metadata: Mapping[str, Any]) -> None:
+        source_schema(metadata)
+
+    def _start_earliest(self, head: TableSnapshot) -> Place:
         if self._has_deletes(head):
             raise Unsupported(
                 f"rows of the table {self._name} are deleted by delete files, which frazil does not apply to "
                 "a source: rewrite its files first (Spark: CALL system.rewrite_data_files with the options "
-                "delete-file-threshold 1 and remove-dangling-deletes true), or take only what is appended "
-                "from now on (`start: latest`)"
+                "delete-file-threshold 1 and remove-dangling-deletes true), take its changes as rows "
+                "(`changes: true`), or only what is appended from now on (`start: latest`)"
             )
         return Place(0, 0, head.id)
 
-    def _has_deletes(self, snapshot: SourceSnapshot) -> bool:
+    def _has_deletes(self, snapshot: TableSnapshot) -> bool:
         """Delete files stay when what they were for is rewritten: Iceberg knows which of them still apply."""
         if not self._manifests.has_deletes(snapshot):
             return False
@@ -170,7 +177,7 @@ class TableFeed:
         """Whether the next snapshot can be looked at in the same round."""
         snapshot = step.snapshot
         if step.whole:
-            return filling.take(snapshot, self._readable(self._manifests.live(snapshot)))
+            return filling.take(snapshot, self._slices(snapshot, self._manifests.live(snapshot)))
         if snapshot.rewrites:
             filling.skip(snapshot)
             return True
@@ -178,24 +185,24 @@ class TableFeed:
             if filling.slices:
                 return False
             raise self._takes_away(stamp, snapshot)
-        return filling.take(snapshot, self._readable(self._manifests.added(snapshot)))
+        return filling.take(snapshot, self._slices(snapshot, self._manifests.added(snapshot)))
 
-    def _readable(self, files: list[SourceFile]) -> list[SourceFile]:
+    def _slices(self, snapshot: TableSnapshot, files: list[SourceFile]) -> list[Slice]:
         for file in files:
             if file.format not in FORMATS:
                 raise Unsupported(
                     f"the table {self._name} has a data file in {file.format}, and frazil reads "
                     f"{' and '.join(FORMATS)} as a source: {file.path}"
                 )
-        return files
+        return [slice_of(file, snapshot.millis) for file in files]
 
-    def _takes_away(self, stamp: Stamp, snapshot: SourceSnapshot) -> SourceChanged:
+    def _takes_away(self, stamp: Stamp, snapshot: TableSnapshot) -> SourceChanged:
         what = ", ".join(f"{name}: {count}" for name, count in snapshot.removals().items())
         return self._changed(
             stamp,
             f"does not only grow: snapshot {snapshot.id} of {snapshot.time.isoformat(timespec='seconds')} "
-            f"({snapshot.operation}) takes rows away ({what}), and only appends can be followed. What was "
-            "appended before it was read",
+            f"({snapshot.operation}) takes rows away ({what}), and only appends can be followed, unless "
+            "the source says `changes: true`. What was appended before it was read",
         )
 
     def _changed(self, stamp: Stamp, found: str) -> SourceChanged:

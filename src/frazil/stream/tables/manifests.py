@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.core.errors import Unsupported
+from frazil.lake.history import TableSnapshot
 from frazil.lake.manifest_avro import manifest_records, read_manifest
-from frazil.stream.tables.history import SourceSnapshot
-from frazil.stream.tables.keys import KeyedPlace, nearest
+from frazil.lake.places import KeyedPlace, nearest
 
 _ADDED, _DELETED = 1, 2
 _READERS = 8
@@ -40,26 +40,26 @@ class Manifests:
         self.places = places
         self._kept: tuple[tuple[int, bool], list[SourceFile]] | None = None
 
-    def added(self, snapshot: SourceSnapshot) -> list[SourceFile]:
+    def added(self, snapshot: TableSnapshot) -> list[SourceFile]:
         """The files that the snapshot added, by path."""
         return self._known(snapshot, whole=False)
 
-    def live(self, snapshot: SourceSnapshot) -> list[SourceFile]:
+    def live(self, snapshot: TableSnapshot) -> list[SourceFile]:
         """All files of the table at the snapshot, by path."""
         return self._known(snapshot, whole=True)
 
-    def has_deletes(self, snapshot: SourceSnapshot) -> bool:
+    def has_deletes(self, snapshot: TableSnapshot) -> bool:
         """Whether rows of files are deleted at the snapshot, by delete files or vectors."""
         deletes = [row for row in self._list(snapshot) if row.get("content", 0) == 1]
         return any(entry["status"] != _DELETED for row in deletes for entry in self._entries(row))
 
-    def _known(self, snapshot: SourceSnapshot, *, whole: bool) -> list[SourceFile]:
+    def _known(self, snapshot: TableSnapshot, *, whole: bool) -> list[SourceFile]:
         key = (snapshot.id, whole)
         if self._kept is None or self._kept[0] != key:
             self._kept = key, self._files(snapshot, whole)
         return self._kept[1]
 
-    def _files(self, snapshot: SourceSnapshot, whole: bool) -> list[SourceFile]:
+    def _files(self, snapshot: TableSnapshot, whole: bool) -> list[SourceFile]:
         manifests = [
             row
             for row in self._list(snapshot)
@@ -82,7 +82,7 @@ class Manifests:
                     )
         return sorted(found, key=lambda file: file.path)
 
-    def _list(self, snapshot: SourceSnapshot) -> list[Mapping[str, Any]]:
+    def _list(self, snapshot: TableSnapshot) -> list[Mapping[str, Any]]:
         if snapshot.manifest_list is None:
             raise Unsupported(
                 f"snapshot {snapshot.id} has no manifest list, as very old writers of Iceberg left it; "

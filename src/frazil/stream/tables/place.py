@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from frazil.core.stamp import Position
+from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
 from frazil.stream.source import Slice
-from frazil.stream.tables.history import Rewritten, SourceSnapshot, TableHistory
-from frazil.stream.tables.manifests import SourceFile
-from frazil.stream.tables.reader import slice_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Place:
 class Step:
     """A snapshot that is to be read: what it added, or the table as a whole at it."""
 
-    snapshot: SourceSnapshot
+    snapshot: TableSnapshot
     whole: bool = False
 
     @property
@@ -75,23 +73,43 @@ class Filling:
     #: Of the snapshot that is taken in part.
     rest: int = 0
 
-    def take(self, snapshot: SourceSnapshot, files: list[SourceFile]) -> bool:
-        """Whether all of it was. One that fits into a round is not divided; of a larger one, what fits."""
+    def take(self, snapshot: TableSnapshot, files: list[Slice]) -> bool:
+        """Whether all of it was. One that fits into a round is not divided; of a larger one, what fits.
+
+        The slices are whole files.
+        """
         left = files[self.place.taken :]
-        self.rest = sum(file.records for file in left)
+        self.rest = sum(map(len, left))
         if self.records and self.records + self.rest > self.budget:
             return False
         for number, file in enumerate(left):
-            if self.records and self.records + file.records > self.budget:
+            if self.records and self.records + len(file) > self.budget:
                 self.place = Place(self.place.read, self.place.taken + number, snapshot.id)
                 return False
-            self.slices.append(slice_of(file, snapshot.millis))
-            self.records += file.records
-            self.rest -= file.records
+            self._add(file)
         self.skip(snapshot)
         return True
 
-    def skip(self, snapshot: SourceSnapshot) -> None:
+    def take_part(self, snapshot: TableSnapshot, whole: Slice) -> bool:
+        """The same of one that can be divided at every offset: those are what was taken of it."""
+        left = replace(whole, start=self.place.taken)
+        self.rest = len(left)
+        if self.records and self.records + self.rest > self.budget:
+            return False
+        if self.rest > self.budget:
+            self._add(replace(left, end=left.start + self.budget))
+            self.place = Place(self.place.read, left.start + self.budget, snapshot.id)
+            return False
+        self._add(left)
+        self.skip(snapshot)
+        return True
+
+    def _add(self, part: Slice) -> None:
+        self.slices.append(part)
+        self.records += len(part)
+        self.rest -= len(part)
+
+    def skip(self, snapshot: TableSnapshot) -> None:
         """Nothing of it is to be taken, or nothing more."""
         self.place = Place(snapshot.id)
         self.rest = 0

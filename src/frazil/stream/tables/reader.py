@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.avro_rows import avro_batches
+from frazil.lake.places import KeyedPlace, nearest
 from frazil.lake.projection import field_id, projected
 from frazil.lake.storage import FileStorage
 from frazil.stream.source import RawBatch, Slice
-from frazil.stream.tables.keys import KeyedPlace, nearest
 from frazil.stream.tables.manifests import SourceFile
 
 _BATCH = 65_536

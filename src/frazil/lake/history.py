@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,8 +16,8 @@ class Rewritten(Exception):
 
 
 @dataclass(frozen=True)
-class SourceSnapshot:
-    """One commit to the source table."""
+class TableSnapshot:
+    """One commit to a table."""
 
     id: int
     parent: int | None
@@ -26,6 +26,10 @@ class SourceSnapshot:
     operation: str
     summary: Mapping[str, str] = field(repr=False)
     manifest_list: str | None
+    #: Of its commit; 0 in tables of format 1.
+    sequence: int = 0
+    #: None in tables of old writers.
+    schema_id: int | None = None
 
     @property
     def added(self) -> int:
@@ -56,25 +60,36 @@ class TableHistory:
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self._snapshots = {int(row["snapshot-id"]): _snapshot(row) for row in metadata.get("snapshots") or ()}
-        main = (metadata.get("refs") or {}).get("main")
-        current = metadata.get("current-snapshot-id") if main is None else main["snapshot-id"]
+        self._refs = {name: int(ref["snapshot-id"]) for name, ref in (metadata.get("refs") or {}).items()}
+        current = self._refs.get("main", metadata.get("current-snapshot-id"))
         #: What main points at; None in a table without a snapshot.
         self.head: int | None = None if current in (None, -1) else int(current)
 
-    def snapshot(self, snapshot_id: int) -> SourceSnapshot | None:
+    def snapshot(self, snapshot_id: int) -> TableSnapshot | None:
         """None if it expired."""
         return self._snapshots.get(snapshot_id)
 
-    def ancestry(self) -> Iterator[SourceSnapshot]:
-        """Main's snapshots, newest first, down to the first one or to where they expired."""
-        at = self.head
+    def snapshots(self) -> Iterable[TableSnapshot]:
+        """All that are there, on whatever branch."""
+        return self._snapshots.values()
+
+    def ref(self, name: str) -> int | None:
+        """The snapshot of a tag or branch."""
+        return self._refs.get(name)
+
+    def refs(self) -> list[str]:
+        return sorted(self._refs)
+
+    def ancestry(self, start: int | None = None) -> Iterator[TableSnapshot]:
+        """Main's snapshots, or a snapshot and its ancestors: newest first, down to where they expired."""
+        at = self.head if start is None else start
         while at is not None and at in self._snapshots:
             yield self._snapshots[at]
             at = self._snapshots[at].parent
 
-    def following(self, read: int) -> list[SourceSnapshot]:
+    def following(self, read: int) -> list[TableSnapshot]:
         """Main's snapshots after `read` (0: all), oldest first. Rewritten: they cannot be told."""
-        found: list[SourceSnapshot] = []
+        found: list[TableSnapshot] = []
         if read == (self.head or 0):
             return found
         for snapshot in self.ancestry():
@@ -92,7 +107,7 @@ class TableHistory:
             f"snapshots after {after} and up to {oldest} expired before they were read, or were rolled back"
         )
 
-    def before(self, moment: datetime) -> SourceSnapshot | None:
+    def before(self, moment: datetime) -> TableSnapshot | None:
         """The newest of main's snapshots that was committed before; None: the first one came later.
 
         Rewritten: what was then expired.
@@ -107,14 +122,16 @@ class TableHistory:
         return None
 
 
-def _snapshot(row: Mapping[str, Any]) -> SourceSnapshot:
+def _snapshot(row: Mapping[str, Any]) -> TableSnapshot:
     parent = row.get("parent-snapshot-id")
     summary: Mapping[str, str] = row.get("summary") or {}
-    return SourceSnapshot(
+    return TableSnapshot(
         int(row["snapshot-id"]),
         None if parent in (None, -1) else int(parent),
         int(row["timestamp-ms"]),
         summary.get("operation", "append"),
         summary,
         row.get("manifest-list"),
+        int(row.get("sequence-number") or 0),
+        row.get("schema-id"),
     )

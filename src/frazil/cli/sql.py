@@ -1,0 +1,132 @@
+"""`frazil sql`: a query over tables of the catalog, those that are hot with what is only in their logs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from frazil.cli.clusters import At, at_cluster
+from frazil.cli.remote import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from frazil.hot.cluster import Cluster
+    from frazil.hot.read.pins import Pins
+
+
+@click.command()
+@click.argument("query")
+@click.option("--fresh", is_flag=True, help="Read the logs as well: the answer is as of now.")
+@click.option(
+    "--max-lag",
+    metavar="TIME",
+    help="How old the answer may be (5s). With --fresh, the log of a table is left out where Iceberg is no "
+    "further behind; without, a table that is further behind is refused.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="Who answers. DuckDB works in this process, and reads into its memory.",
+)
+@click.option("--pins", metavar="JSON", help="As an earlier call printed them: the same answer again.")
+@at_cluster
+def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins: str | None) -> None:
+    """Answer a QUERY over tables, written as namespace, dot, name.
+
+    Without --fresh hot tables are read as Iceberg has them. Which snapshots and which part of the logs the
+    answer is of is printed beside it; given to --pins, that gives the same answer for as long as both are
+    kept.
+
+    \b
+    frazil sql "SELECT status, sum(amount) FROM shop.orders GROUP BY status" --fresh
+    frazil sql "SELECT * FROM shop.orders LIMIT 5" --max-lag 30s --engine spark
+    """
+    from frazil.core.durations import parse_duration
+    from frazil.hot.read import sql as reading
+
+    bound = None if max_lag is None else parse_duration(max_lag)
+    with _engine(engine, at.cluster) as spark:
+        answer = reading.query(
+            query,
+            pins=_parsed(pins),
+            fresh=fresh,
+            max_lag=bound,
+            kafka=at.cluster.kafka,
+            catalog=at.client,
+            spark=spark,
+        )
+    if at.as_json:
+        _print_json(answer.rows, answer.pins)
+        return
+    names = answer.rows.column_names
+    print_table(names, ([one[name] for name in names] for one in _rows(answer.rows)))
+    for each in answer.pins:
+        click.echo(f"# {each}", err=True)
+    click.echo(f"# --pins '{_text(answer.pins)}'", err=True)
+
+
+@contextmanager
+def _engine(name: str, cluster: Cluster) -> Iterator[SparkSession | None]:
+    if name == "duckdb":
+        yield None
+        return
+    from frazil.cli.quiet_spark import SparkLog, aside, redirected
+    from frazil.lake.session import spark_session
+
+    log = SparkLog.at(None)
+    try:
+        with redirected(log.path):
+            session = aside(
+                lambda: spark_session(cluster.spark.settings, master=cluster.spark.master), name="spark"
+            )
+        try:
+            yield session
+        finally:
+            with redirected(log.path):
+                session.stop()
+    finally:
+        log.remove()
+
+
+def _parsed(text: str | None) -> list[Pins]:
+    """One, or a list of them."""
+    from frazil.core.errors import InvalidInput
+    from frazil.hot.read.pins import Pins
+
+    if text is None:
+        return []
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise InvalidInput(f"--pins is no JSON: {text[:100]}") from None
+    return [Pins.decode(json.dumps(one)) for one in (found if isinstance(found, list) else [found])]
+
+
+def _text(pins: tuple[Pins, ...]) -> str:
+    return f"[{','.join(one.encode() for one in pins)}]"
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches():
+        yield from batch.to_pylist()
+
+
+def _print_json(table: pa.Table, pins: tuple[Pins, ...]) -> None:
+    rows = json.dumps(list(_rows(table)), default=_plain, ensure_ascii=False)
+    click.echo(f'{{"rows": {rows}, "pins": {_text(pins)}}}')
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no type for, as text; bytes in hexadecimal."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

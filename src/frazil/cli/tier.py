@@ -1,0 +1,151 @@
+"""`frazil tier`: one service that brings every hot table into Iceberg, each within its freshness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from frazil.cli.clusters import cluster_of, cluster_options
+from frazil.cli.run import Work, run_loops
+from frazil.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from pyspark.sql import SparkSession
+
+    from frazil.hot.cluster import Cluster
+    from frazil.stream.events import Observer
+
+_NONE = "none"
+_DATALAKE, _KAFKA, _FLUSS = "--datalake.", "--kafka.", "--fluss."
+
+
+@click.command(
+    short_help="Bring hot tables into Iceberg, each within its freshness.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@cluster_options
+@click.option("--once", is_flag=True, help="Stop when everything that is in the logs now is in Iceberg.")
+@click.option(
+    "--log-table",
+    metavar="NAME",
+    default="frazil.tiering_log",
+    show_default=True,
+    help="The table that lags and breaches are written to, once a minute; 'none' for no such table.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics (Prometheus) and /health there; 0 takes a free port.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST",
+    help="Address to serve them on.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each event, for programs.")
+@click.option("--plain", is_flag=True, help="Log lines instead of live progress, on a terminal too.")
+@click.option(
+    "--spark-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where Spark's own messages go.  [default: a temporary file, kept if tiering fails]",
+)
+@click.pass_context
+def tier(
+    context: click.Context,
+    config_file: Path | None,
+    kafka: str | None,
+    uri: str | None,
+    warehouse: str | None,
+    once: bool,
+    log_table: str,
+    metrics_port: int | None,
+    metrics_host: str,
+    as_json: bool,
+    plain: bool,
+    spark_log: Path | None,
+) -> None:
+    """Bring every enabled hot table of the cluster into Iceberg, each within its freshness, until stopped.
+
+    Tables that are created, dropped or changed meanwhile are noticed. Run one such service: a second one
+    takes over, and the first one stops. The flags of Fluss's tiering service that name the catalog are
+    taken, too:
+
+    \b
+    frazil tier --kafka localhost:9092 --datalake.format iceberg \\
+      --datalake.iceberg.type rest --datalake.iceberg.uri http://localhost:8181/catalog \\
+      --datalake.iceberg.warehouse default
+
+    Whatever ends this command, the next one goes on after the last commit of each table. The exit code is 1
+    if a table stopped and could not go on.
+    """
+    datalake, settings = flags(context.args)
+    cluster = cluster_of(config_file, kafka, uri, warehouse, datalake)
+    cluster = replace(cluster, kafka={**cluster.kafka, **settings})
+    cluster.require_brokers()
+    run_loops(
+        _work(cluster, once=once, log_table=log_table),
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        as_json=as_json,
+        plain=plain,
+        spark_log=spark_log,
+    )
+
+
+def _work(cluster: Cluster, *, once: bool, log_table: str) -> Work:
+    from frazil.hot.table import TIERING, table_name
+    from frazil.hot.tiering.metrics import HotMetrics
+    from frazil.hot.tiering.service import Tiering
+    from frazil.stream.config.model import Pipelines
+
+    history = None if log_table.lower() == _NONE else table_name(log_table)
+
+    def made(spark: SparkSession, observer: Observer) -> Tiering:
+        return Tiering(cluster, spark, observer=observer, once=once, history=history)
+
+    def measured(registry: CollectorRegistry) -> Observer:
+        return HotMetrics(registry)
+
+    return Work(Pipelines(cluster.catalog, cluster.spark, ()), (TIERING,), made, measured)
+
+
+def flags(given: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The keys of `datalake.*` and the settings of Kafka among arguments that are no options of ours.
+
+    >>> flags(["--datalake.format", "iceberg", "--kafka.bootstrap.servers=one:9092"])
+    ({'datalake.format': 'iceberg'}, {'bootstrap.servers': 'one:9092'})
+    """
+    datalake: dict[str, str] = {}
+    kafka: dict[str, str] = {}
+    rest = list(given)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name.startswith(_FLUSS):
+            raise InvalidInput(
+                f"{name} is of Fluss's own servers, which there are none of here: say where Kafka is, by "
+                "--kafka host:port, by --kafka.bootstrap.servers, or by 'bootstrap.servers' under 'kafka' in "
+                "hot.yaml"
+            )
+        if not name.startswith((_DATALAKE, _KAFKA)):
+            raise InvalidInput(
+                f"{name} is no option of frazil tier; legal besides those of --help: --datalake.format, "
+                "--datalake.iceberg.*, --kafka.*"
+            )
+        if not equals:
+            if not rest:
+                raise InvalidInput(f"{name} has no value")
+            value = rest.pop(0)
+        if name.startswith(_KAFKA):
+            kafka[name.removeprefix(_KAFKA)] = value
+        else:
+            datalake[name.removeprefix("--")] = value
+    return datalake, kafka

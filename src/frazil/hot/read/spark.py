@@ -1,0 +1,271 @@
+"""`frazil.read` and `frazil.register`: both tiers as a DataFrame.
+
+The snapshot is read by Iceberg's own reader, so that projection and pruning are its own. The tail is read
+once, by one job, and kept; rows of the snapshot whose keys are in it are taken away by an anti join, whatever
+a query asks for, and its rows are added. Spark itself moves filters: to the keys of that join only what is
+about the key.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from frazil.client import Client
+from frazil.core.errors import FrazilError, Unsupported
+from frazil.core.schema import Field, Schema, primitives, spark_type
+from frazil.hot.read.arrow import found_at, key_of, tail_read
+from frazil.hot.read.connect import CatalogLike, connected
+from frazil.hot.read.pins import Pinned, Pins, confirm, pinned_schema
+from frazil.hot.read.tail import GONE, TailRead
+from frazil.hot.table import hot_table
+from frazil.lake.session import use_catalog
+from frazil.stream.source import Slice
+from frazil.stream.spark_types import to_spark
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: Up to so many changes, the keys of the tail go to every task.
+_BROADCAST = 1_000_000
+#: From so many changes on, rows are sieved first: bits for each change, and the most of them.
+_SIEVED = 10_000
+_BITS = 16
+_MOST_BITS = 1 << 23
+_pins: WeakKeyDictionary[DataFrame, Pins] = WeakKeyDictionary()
+
+
+def read(
+    spark: SparkSession,
+    name: str,
+    *,
+    pins: Pins | str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    catalog: CatalogLike | None = None,
+) -> DataFrame:
+    """A hot table as it is now, or as it was pinned: its snapshot and the tail of its log.
+
+    The tail is read here; the snapshot when the frame is used. Whatever comes later is not in the frame.
+    `catalog` and `kafka` as for `frazil.run`; without `catalog` it is the session's catalog `frazil`, without
+    `kafka` what the table knows of its brokers.
+
+    >>> frazil.read(spark, "shop.orders").where("amount > 10").show()  # doctest: +SKIP
+    """
+    with connected(catalog, spark) as client:
+        return union_frame(spark, client, found_at(client, name, pins, kafka), kafka)
+
+
+def register(
+    spark: SparkSession,
+    *names: str,
+    pins: Iterable[Pins | str] = (),
+    kafka: Mapping[str, str] | None = None,
+    catalog: CatalogLike | None = None,
+) -> dict[str, Pins]:
+    """Tables as temporary views for SQL, without names all hot tables of the warehouse; their pins, by view.
+
+    A view is named as the table is, in backticks (`shop.orders`), and is of now: register it again to see
+    what came later.
+
+    >>> register(spark, "shop.orders")  # doctest: +SKIP
+    >>> spark.sql("SELECT count(*) FROM `shop.orders`").show()  # doctest: +SKIP
+    """
+    given = {one.table: one for one in (Pins.decode(p) if isinstance(p, str) else p for p in pins)}
+    made: dict[str, Pins] = {}
+    with connected(catalog, spark) as client:
+        for name in names or tuple(hot_tables(client)):
+            found = found_at(client, name, given.get(name), kafka)
+            union_frame(spark, client, found, kafka).createOrReplaceTempView(f"`{name}`")
+            made[name] = found.pins
+    return made
+
+
+def pins_of(frame: DataFrame) -> Pins:
+    """Of what `frazil.read` gave: with them it gives the same again."""
+    return _pins[frame]
+
+
+def hot_tables(client: Client) -> Iterator[str]:
+    """All of a warehouse, by name."""
+    waiting = list(client.namespaces.list())
+    while waiting:
+        namespace = waiting.pop(0)
+        waiting += client.namespaces.list(namespace)
+        for one in client.tables.list(namespace):
+            metadata = client.tables.load(one.namespace, one.name, snapshots="refs").metadata
+            if hot_table(tuple(one.namespace), one.name, metadata) is not None:
+                yield ".".join((*one.namespace, one.name))
+
+
+def union_frame(
+    spark: SparkSession, client: Client, found: Pinned, kafka: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The frame of a pinned table."""
+    schema = Schema.from_json(pinned_schema(found))
+    _require_types(schema)
+    key = key_of(found, schema)
+    base = None if found.pins.snapshot is None else _base(spark, client, found, schema)
+    read = tail_read(found, schema, key, kafka or {})
+    if read is None:
+        frame = base if base is not None else spark.createDataFrame([], _loose(schema, ()).to_spark_ddl())
+    else:
+        tail = _tail(spark, read, found.pins.slices())
+        confirm(found, kafka)
+        frame = _united(base, tail, schema, key, found.pins.tail)
+    _pins[frame] = found.pins
+    return frame
+
+
+def _united(
+    base: DataFrame | None, tail: DataFrame, schema: Schema, key: Sequence[str], changes: int
+) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+    rows = tail.where(~F.col(_quoted(GONE))).select([F.col(_quoted(field.name)) for field in schema])
+    if base is None:
+        return rows
+    if not key:
+        return base.union(rows)
+    aliases = [f"frazil key {number}" for number in range(len(key))]
+    keys = tail.select([F.col(_quoted(name)).alias(alias) for name, alias in zip(key, aliases, strict=True)])
+    # Spark takes the tail for as small as the list of its tasks.
+    keys = F.broadcast(keys) if changes <= _BROADCAST else keys.hint("merge")
+    wanted = [base[_quoted(name)] for name in key]
+    if _SIEVED <= changes <= _BROADCAST:
+        wanted = _sieved(wanted, tail, key, changes)
+    same = [column == keys[_quoted(alias)] for column, alias in zip(wanted, aliases, strict=True)]
+    return base.join(keys, same, "left_anti").union(rows)
+
+
+def _sieved(columns: list[Column], tail: DataFrame, key: Sequence[str], changes: int) -> list[Column]:
+    """The key columns, the first one null where a look at one bit shows that the tail has no such key.
+
+    What is null is not looked for. The hash table of many keys does not fit into the processor's cache: to
+    look every row up in it would cost more than to read it.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    spark = tail.sparkSession
+    size = min(_MOST_BITS, max(64, 1 << (changes * _BITS).bit_length()))
+    mine = F.xxhash64(*(F.col(_quoted(name)) for name in key)).bitwiseAND(F.lit(size - 1))
+    found = tail.select(mine.alias("bit")).toArrow().column(0).to_numpy()
+    bits = np.zeros(size, np.bool_)
+    bits[found] = True
+    words = np.packbits(bits, bitorder="little").view(np.int64)
+    sieve = spark.createDataFrame(pa.table({"words": pa.array([words], pa.list_(pa.int64()))})).scalar()
+    bit = F.xxhash64(*columns).bitwiseAND(F.lit(size - 1))
+    word = F.get(sieve, F.shiftright(bit, 6).cast("int"))
+    there = F.bit_get(word, bit.bitwiseAND(F.lit(63)).cast("int")) == 1
+    return [F.when(there, columns[0]), *columns[1:]]
+
+
+def _base(spark: SparkSession, client: Client, found: Pinned, schema: Schema) -> DataFrame:
+    """The snapshot in the columns of `schema`: Iceberg gives it in those that it had then."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    catalog = _catalog(spark, client)
+    table = ".".join(_quoted(part) for part in (catalog, *found.namespace, found.name))
+    frame = spark.read.option("versionAsOf", str(found.pins.snapshot)).table(table)
+    then = {field.id: field for field in _schema_then(found)}
+    columns = []
+    for field in schema:
+        old = then.get(field.id)
+        if old is None:
+            columns.append(F.lit(None).cast(spark_type(field.type)).alias(field.name))
+            continue
+        column = F.col(_quoted(old.name))
+        if old.type != field.type:
+            _require_primitive(found, field)
+            column = column.cast(spark_type(field.type))
+        columns.append(column.alias(field.name))
+    return frame.select(columns)
+
+
+def _tail(spark: SparkSession, read: TailRead, slices: Sequence[Slice]) -> DataFrame:
+    """Read by one job, a task for each partition of the log. What it gives lies with the executors until
+    nobody has a frame of it any more."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from frazil.stream.jobs import translated
+
+    context = spark.sparkContext
+    sent = context.broadcast(read)
+    columns = _loose(read.schema, read.key).to_spark_ddl()
+    try:
+        numbers = spark.range(0, len(slices), 1, len(slices))
+        frame = numbers.mapInArrow(_reading(sent, slices), f"{columns}, {_quoted(GONE)} BOOLEAN NOT NULL")
+        return frame.localCheckpoint(eager=True)
+    except (Py4JError, PySparkException) as error:
+        raise translated(error) from None
+    finally:
+        sent.destroy()
+
+
+def _reading(sent: Broadcast[TailRead], slices: Sequence[Slice]) -> Any:
+    def run(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from frazil.stream.frames import TaskFailed
+        from frazil.stream.worker_costs import settle
+
+        settle()
+        read = sent.value
+        wanted = [slices[index] for number in numbers for index in number.column(0).to_pylist()]
+        try:
+            for batch in read.batches(wanted):
+                rows = to_spark(batch.drop_columns([GONE]), read.schema)
+                yield rows.append_column(GONE, batch.column(GONE))
+        except FrazilError as error:
+            raise TaskFailed(error) from None
+
+    return run
+
+
+def _catalog(spark: SparkSession, client: Client) -> str:
+    """The client's warehouse in this session, under a name that no other has."""
+    properties = msgspec.json.encode(client.iceberg_properties(), order="sorted")
+    name = f"frazil_{zlib.crc32(properties):08x}"
+    if spark.conf.get(f"spark.sql.catalog.{name}", None) is None:
+        use_catalog(spark, name, client)
+    return name
+
+
+def _schema_then(found: Pinned) -> Schema:
+    snapshots = {one["snapshot-id"]: one for one in found.metadata["snapshots"]}
+    number = snapshots[found.pins.snapshot].get("schema-id", found.metadata["current-schema-id"])
+    return Schema.from_json(next(one for one in found.metadata["schemas"] if one["schema-id"] == number))
+
+
+def _loose(schema: Schema, key: Sequence[str]) -> Schema:
+    """Of a row that is gone only the key is there."""
+    return Schema(tuple(replace(field, required=field.name in key) for field in schema))
+
+
+def _require_types(schema: Schema) -> None:
+    for field in schema:
+        if not isinstance(field.type, str) and any(
+            word == "uuid" or word.startswith("fixed[") for word in primitives(field.type)
+        ):
+            raise Unsupported(
+                f"the column '{field.name}' has uuid or fixed inside, which Spark has no types for: read the "
+                "table without Spark (frazil.hot.read.arrow.read_arrow, frazil sql)"
+            )
+
+
+def _require_primitive(found: Pinned, field: Field) -> None:
+    if not isinstance(field.type, str):
+        raise Unsupported(
+            f"fields inside the column '{field.name}' of {found} were changed after its newest snapshot, "
+            "which Spark cannot read with them: read it without Spark (frazil sql), or after the next commit"
+        )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,221 @@
+"""SQL over both tiers: tables are found in the text, pinned together, and given to DuckDB or to Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.client import Client
+from frazil.core.errors import InvalidInput, Unsupported
+from frazil.core.schema import Schema
+from frazil.hot.read.arrow import Union
+from frazil.hot.read.connect import CatalogLike, connected
+from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
+from frazil.hot.table import table_name
+from frazil.lake.data_rows import Columns
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import SparkSession
+
+#: Texts and comments, in which nothing is a name; then names with dots between them, or with dots inside.
+_TOKENS = r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|(?P<name>{name}(?:\s*\.\s*{name})*)"
+_PLAIN = r"[A-Za-z_][A-Za-z0-9_$]*"
+#: Of columns while DuckDB is asked which of them it needs.
+_MARK = "frazil_c{table}_{column}_"
+#: What DuckDB puts around names.
+_QUOTE = '"'
+#: Not DESCRIBE and the like, which tell of columns without reading them.
+_QUERY = re.compile(r"\W*(select|with|from)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    rows: pa.Table
+    #: Of every table that was read: with them the same query gives the same answer.
+    pins: tuple[Pins, ...]
+
+
+@dataclass
+class Tables:
+    """The tables that a query names, each pinned once."""
+
+    client: Client
+    given: Mapping[str, Pins] = field(default_factory=dict)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    fresh: bool = True
+    max_lag: float | None = None
+    found: dict[str, Pinned | None] = field(default_factory=dict)
+
+    def get(self, name: str) -> Pinned | None:
+        """None: there is no table of that name."""
+        if name not in self.found:
+            self.found[name] = self._pinned(name)
+        return self.found[name]
+
+    def named(self) -> dict[str, Pinned]:
+        return {name: one for name, one in self.found.items() if one is not None}
+
+    def _pinned(self, name: str) -> Pinned | None:
+        if name in self.given:
+            return opened(self.client, self.given[name], kafka=self.kafka)
+        try:
+            there = self.client.tables.exists(*table_name(name))
+        except InvalidInput:
+            return None
+        if there and self.given:
+            raise InvalidInput(
+                f"the table {name} is not among the pins that were given ({', '.join(self.given)}): leave "
+                "them out, or give those of all tables"
+            )
+        if not there:
+            return None
+        return pinned(self.client, name, kafka=self.kafka, max_lag=self.max_lag, fresh=self.fresh)
+
+
+def query(
+    text: str,
+    *,
+    pins: Iterable[Pins | str] = (),
+    fresh: bool = True,
+    max_lag: float | None = None,
+    kafka: Mapping[str, str] | None = None,
+    catalog: CatalogLike | None = None,
+    spark: SparkSession | None = None,
+) -> Answer:
+    """The answer to a query over tables of the catalog, hot or not, by DuckDB, or by `spark` if it is given.
+
+    `fresh` and `max_lag` as for `frazil.pin`.
+
+    >>> query("SELECT sum(amount) FROM shop.orders").rows.to_pylist()  # doctest: +SKIP
+    [{'sum(amount)': Decimal('1200.50')}]
+    """
+    given = {one.table: one for one in (Pins.decode(p) if isinstance(p, str) else p for p in pins)}
+    with connected(catalog, spark) as client:
+        tables = Tables(client, given, kafka or {}, fresh, max_lag)
+        rows = _by_duckdb(text, tables) if spark is None else _by_spark(text, tables, spark)
+    return Answer(rows, tuple(one.pins for one in tables.named().values()))
+
+
+def rewritten(text: str, tables: Tables, quote: str) -> str:
+    """The query with the names of tables as one quoted name each; others stay as they are.
+
+    `quote`: what the engine puts around names, `"` or a backtick.
+    """
+    quoted = rf"{quote}(?:[^{quote}]|{quote}{quote})*{quote}"
+    tokens = re.compile(_TOKENS.format(name=rf"(?:{_PLAIN}|{quoted})"), re.DOTALL)
+    parts = re.compile(rf"{quoted}|{_PLAIN}")
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        names = parts.findall(match[0])
+        plain = [_unquoted(one, quote) for one in names]
+        for count in range(len(plain), 0, -1):
+            name = ".".join(plain[:count])
+            if "." in name and tables.get(name) is not None:
+                return ".".join([_quoted(name, quote), *names[count:]])
+        return match[0]
+
+    return tokens.sub(replaced, text)
+
+
+def _by_duckdb(text: str, tables: Tables) -> pa.Table:
+    duckdb = _duckdb()
+    wanted = rewritten(text, tables, _QUOTE)
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+        try:
+            _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
+            try:
+                return _answer(connection, wanted, tables, _needed(connection, wanted, tables.named()))
+            except duckdb.BinderException:
+                # It names columns that it then has no need of; or they are not there, which is said now.
+                return _answer(connection, wanted, tables, {})
+        except duckdb.Error as error:
+            raise InvalidInput(f"DuckDB does not take the query: {error}") from None
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, text: str, tables: Tables, columns: Mapping[str, Sequence[str]]
+) -> pa.Table:
+    for number, (name, found) in enumerate(tables.named().items()):
+        rows = Union(found, tables.client, tables.kafka, columns=columns.get(name)).table()
+        connection.register(f"frazil_t{number}", rows)
+        view = _quoted(name, _QUOTE)
+        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM frazil_t{number}")  # noqa: S608
+    return connection.execute(text).to_arrow_table()
+
+
+def _needed(
+    connection: duckdb.DuckDBPyConnection, text: str, tables: Mapping[str, Pinned]
+) -> dict[str, list[str]]:
+    """The columns that the query reads of each table, as DuckDB plans it; none: all.
+
+    The plan is of empty tables whose columns have names that occur nowhere else: what it needs, it names.
+    """
+    if _QUERY.match(text) is None:
+        return {}
+    schemas = [Columns(Schema.from_json(pinned_schema(one))).fitter.schema for one in tables.values()]
+    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
+        marks = [_MARK.format(table=number, column=column) for column in range(len(schema))]
+        connection.register(f"frazil_t{number}", pa.Table.from_batches([], schema).rename_columns(marks))
+        pairs = zip(marks, schema.names, strict=True)
+        renamed = ", ".join(f"{mark} AS {_quoted(column, _QUOTE)}" for mark, column in pairs)
+        view = _quoted(name, _QUOTE)
+        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT {renamed} FROM frazil_t{number}")  # noqa: S608
+    plan = "".join(str(row[-1]) for row in connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall())
+    found = {}
+    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
+        needed = [
+            column
+            for index, column in enumerate(schema.names)
+            if _MARK.format(table=number, column=index) in plan
+        ]
+        found[name] = needed or schema.names[:1]
+    return found
+
+
+def _by_spark(text: str, tables: Tables, spark: SparkSession) -> pa.Table:
+    from pyspark.errors import AnalysisException, ParseException
+
+    from frazil.hot.read.spark import union_frame
+    from frazil.stream.frames import require_query
+
+    session = spark.newSession()
+    wanted = rewritten(text, tables, "`")
+    try:
+        require_query(session, wanted)
+        for name, found in tables.named().items():
+            union_frame(session, tables.client, found, tables.kafka).createOrReplaceTempView(f"`{name}`")
+        return session.sql(wanted).toArrow()
+    except (AnalysisException, ParseException) as error:
+        said = str(error).strip().splitlines()[0]
+        raise InvalidInput(f"Spark does not take the query: {said}") from None
+
+
+def _require_query(statements: Sequence[Any], select: Any) -> None:
+    if [one.type for one in statements] != [select]:
+        raise InvalidInput("one query is wanted (SELECT …), which changes nothing")
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise Unsupported(
+            "SQL without Spark needs DuckDB, which is not installed: pip install 'frazil[sql]', or let Spark "
+            "answer (--engine spark)"
+        ) from None
+    return duckdb
+
+
+def _unquoted(name: str, quote: str) -> str:
+    return name[1:-1].replace(quote * 2, quote) if name.startswith(quote) else name
+
+
+def _quoted(name: str, quote: str) -> str:
+    return quote + name.replace(quote, quote * 2) + quote

@@ -1,0 +1,1 @@
+"""Tiering: the records of hot tables go from Kafka to Iceberg, each table within its freshness."""

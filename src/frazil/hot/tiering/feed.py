@@ -1,0 +1,139 @@
+"""The logs of all hot tables of a cluster, as the loop of tiering sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.core.errors import NotFound, RoundFailed, SourceChanged
+from frazil.core.stamp import Position, Stamp
+from frazil.hot.options import BUCKETS
+from frazil.hot.table import HotTable
+from frazil.stream.cdc.feed import Goal, OneTopic
+from frazil.stream.cdc.transactions import Tail
+from frazil.stream.config.model import KafkaSource, Limits
+from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.kafka.log import KafkaLog, LogView, Topic
+from frazil.stream.rounds import RoundPlan, confirm, plan
+from frazil.stream.source import Reader
+
+
+class HotFeed:
+    """A `ChangeFeed` whose topics come and go with their tables. A topic that is broken breaks no other."""
+
+    def __init__(self, kafka: Mapping[str, str]) -> None:
+        self._log = KafkaLog(KafkaSource(dict(kafka)))
+        self._reader = KafkaReader(dict(kafka), keys=True)
+        self._tables: Mapping[str, HotTable] = {}
+        self._view: LogView | None = None
+        #: As it is after the job, asked for once in a round.
+        self._after: LogView | None = None
+
+    def follow(self, tables: Mapping[str, HotTable]) -> None:
+        """By topic, those there are from now on."""
+        if set(tables) != set(self._tables):
+            self._view = None
+        self._tables = dict(tables)
+        self._log.select(sorted(self._tables))
+
+    def look(self) -> LogView:
+        """The logs as they are now; what is planned next goes by this."""
+        self._view = self._log.look()
+        return self._view
+
+    def topics(self) -> Sequence[str]:
+        return sorted(self._tables)
+
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+        """Each topic is planned alone."""
+
+    def first(self, topic: str) -> tuple[str, dict[str, Position]]:
+        """All of the log: nothing of it was ever tiered."""
+        view, table = self._view or self.look(), self._tables[topic]
+        found = self._required(table, view)
+        return view.source, {topic: Position(id=found.id, next=(0,) * found.partitions)}
+
+    def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
+        view = self._view or self.look()
+        self._required(self._tables[topic], view)
+        one = OneTopic(self._log, topic, view)
+        # Not looked at twice: a table that stops is tried again later, and the others do not wait meanwhile.
+        try:
+            planned = plan(stamp, one, one.look(), limits, 1)
+        except SourceChanged as error:
+            raise SourceChanged(f"the hot table {self._tables[topic]} stops: {error.message}") from None
+        slices = [part for task in planned.tasks for part in task]
+        return replace(planned, tasks=tuple((part,) for part in slices))
+
+    def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
+        self._after = self._after or self._log.look()
+        for topic in plan.positions:
+            confirm(stamp, _Seen(self._after, topic), plan.positions)
+
+    def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
+        """Records of hot tables are of no database's transactions."""
+        return True
+
+    def goal(self) -> Goal:
+        """The loop knows itself what was there."""
+        return lambda _stamps: False
+
+    def reader(self) -> Reader:
+        self._after = None
+        return self._reader
+
+    def landed(self, plans: Mapping[str, RoundPlan]) -> None:
+        """The stamps know all there is to know."""
+
+    def close(self) -> None:
+        """Connections end with the process."""
+
+    def _required(self, table: HotTable, view: LogView) -> Topic:
+        """The topic that the table was made with."""
+        bound = table.binding
+        if view.source != bound.source:
+            raise SourceChanged(
+                f"the log of the hot table {table} is on {bound.source}, and this is {view.source}: give the "
+                "brokers of that cluster"
+            )
+        found = view.topics.get(table.topic)
+        if found is None:
+            raise SourceChanged(
+                f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered. "
+                "Drop the table and create it again"
+            )
+        if found.id != bound.topic_id:
+            raise SourceChanged(
+                f"the topic {table.topic} of the hot table {table} was deleted and made again (its id was "
+                f"{bound.topic_id} and is {found.id}): its records are others at the same offsets. Drop the "
+                "table and create it again"
+            )
+        made = int(table.properties.get(BUCKETS, found.partitions))
+        if table.key and found.partitions != made:
+            raise SourceChanged(
+                f"the topic {table.topic} of the hot table {table} was made with {made} partitions and has "
+                f"{found.partitions}: changes of one key are then in several partitions, and nobody knows "
+                "which is the last. Nothing more of it is tiered; create another hot table with that many "
+                "buckets, and write the rows to it"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One topic after a round was read."""
+
+    view: LogView
+    topic: str
+
+    def topics(self) -> Mapping[str, Topic]:
+        if self.topic not in self.view.topics:
+            raise NotFound(f"the topic {self.topic} is gone")
+        return {self.topic: self.view.topics[self.topic]}
+
+    def look(self) -> LogView:
+        return self.view
+
+    def require(self, missing: Sequence[str]) -> None:
+        if missing:
+            raise RoundFailed(f"the topic {', '.join(missing)} is gone")

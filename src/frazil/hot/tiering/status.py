@@ -1,0 +1,78 @@
+"""How far hot tables are tiered, by Iceberg and Kafka alone: no JVM, nothing of the service that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from frazil.client import Client
+from frazil.core.errors import FrazilError
+from frazil.core.stamp import Stamp, stamp_key
+from frazil.hot.find import HotTables
+from frazil.hot.read.pins import lag, pinned
+from frazil.hot.table import TIERING, HotTable
+from frazil.lake.authority import MetadataHistory, ancestry
+from frazil.stream.kafka.log import COMMAND_SECONDS
+
+#: Tables that are asked about at the same time.
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class HotStatus:
+    """One hot table at this moment."""
+
+    table: str
+    topic: str
+    enabled: bool = True
+    keyed: bool = True
+    #: Seconds that were promised.
+    freshness: float = 0.0
+    #: Seconds: the age of the oldest record that is not in Iceberg; None: not known.
+    lag: float | None = None
+    #: Offsets that are not in Iceberg.
+    backlog: int | None = None
+    #: The newest stamp, and when its snapshot was made; None: never tiered, or expired.
+    stamp: Stamp | None = None
+    tiered_at: datetime | None = None
+    #: Why tiering or a read would not go on; empty if they would.
+    problems: tuple[str, ...] = ()
+
+    @property
+    def breach(self) -> bool:
+        """Whether the promise is broken at this moment."""
+        return self.enabled and self.lag is not None and self.lag > self.freshness
+
+
+def hot_status(client: Client, kafka: Mapping[str, str]) -> list[HotStatus]:
+    """Every hot table of the cluster, in order; what is wrong with one is part of the answer."""
+    found = HotTables(client, kafka, timeout_seconds=COMMAND_SECONDS).look()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        known = list(pool.map(lambda table: table_status(client, table, kafka), found.tables))
+    wrong = [HotStatus(name, name, problems=(problem.message,)) for name, problem in found.problems.items()]
+    return sorted([*known, *wrong], key=lambda one: one.table)
+
+
+def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> HotStatus:
+    """One of them."""
+    known = HotStatus(str(table), table.topic, table.enabled, bool(table.key), table.freshness)
+    try:
+        found = pinned(client, str(table), kafka=kafka)
+        stamp, at = _newest(found.metadata)
+        behind = lag(table, found.pins, kafka)
+    except FrazilError as error:
+        return replace(known, problems=(error.message,))
+    return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+
+
+def _newest(metadata: Mapping[str, object]) -> tuple[Stamp | None, datetime | None]:
+    key, rows = stamp_key(TIERING), metadata.get("snapshots") or ()
+    assert isinstance(rows, list | tuple), "a metadata document"
+    times = {row["snapshot-id"]: row["timestamp-ms"] for row in rows}
+    for view in ancestry(MetadataHistory(metadata)):
+        if key in view.summary:
+            at = datetime.fromtimestamp(times[view.id] / 1000, UTC)
+            return Stamp.decode(view.summary[key]), at
+    return None, None

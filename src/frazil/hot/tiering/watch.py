@@ -1,0 +1,207 @@
+"""What waits in the log of each hot table, for how long, and which promises were broken and why."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from frazil.core.stamp import Mirror, stamp_key
+from frazil.hot.table import TIERING, HotTable
+from frazil.hot.tiering.arrivals import Arrivals
+from frazil.hot.tiering.schedule import Candidate
+from frazil.stream.events import TableFreshness
+
+
+@dataclass
+class _Watched:
+    table: HotTable
+    arrivals: Arrivals
+    joined: float
+    #: When it last took part in a round, and what of it was left then.
+    served: float = 0.0
+    left: int = 0
+    breaches: int = 0
+    #: Whether one is going on.
+    broken: bool = False
+    cause: str | None = None
+    trouble: str | None = None
+
+    def lag(self, now: float) -> float:
+        oldest = self.arrivals.oldest()
+        return 0.0 if oldest is None else max(0.0, now - oldest)
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A promise that was just broken."""
+
+    table: str
+    lag: float
+    freshness: float
+    cause: str
+
+
+@dataclass
+class Watch:
+    """Threads may call it: one looks at the log, one tiers."""
+
+    clock: Callable[[], float] = time.time
+    _tables: dict[str, _Watched] = field(default_factory=dict)
+    #: What does not answer: `catalog`, `kafka`.
+    _down: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def follow(self, table: HotTable, *, anew: bool = False) -> None:
+        """A table, or what is new about one. `anew`: it was made again, or is taken over again."""
+        with self._lock:
+            known = self._tables.get(table.topic)
+            if known is None or anew:
+                arrivals = Arrivals(tiered(table))
+                trouble = None if known is None else known.trouble
+                self._tables[table.topic] = _Watched(table, arrivals, self.clock(), trouble=trouble)
+            else:
+                known.table = table
+
+    def forget(self, topic: str) -> None:
+        with self._lock:
+            self._tables.pop(topic, None)
+
+    def topics(self) -> list[str]:
+        with self._lock:
+            return list(self._tables)
+
+    def saw(self, ends: Mapping[str, Sequence[int]], at: float) -> None:
+        """Ends of logs at a moment, by topic."""
+        with self._lock:
+            for topic, found in ends.items():
+                if topic in self._tables:
+                    self._tables[topic].arrivals.saw(found, at)
+
+    def reached(self, topic: str, following: Sequence[int]) -> None:
+        """So far it is in Iceberg."""
+        with self._lock:
+            if (one := self._tables.get(topic)) is not None:
+                one.arrivals.reached(following)
+
+    def claimed(self, topic: str, following: Sequence[int]) -> None:
+        """Where it goes on, as its writer knows; that may be before what was thought to be in Iceberg."""
+        with self._lock:
+            if (one := self._tables.get(topic)) is not None:
+                if one.arrivals.before(following):
+                    one.arrivals = Arrivals(following)
+                one.arrivals.reached(following)
+
+    def has(self, topic: str, ends: Sequence[int]) -> bool:
+        """Whether all before these is in Iceberg."""
+        with self._lock:
+            one = self._tables.get(topic)
+            return one is not None and one.arrivals.has(ends)
+
+    def served(self, topic: str, left: int) -> None:
+        """It took part in a round that is over, and that was not to take so many offsets of it."""
+        with self._lock:
+            if (one := self._tables.get(topic)) is not None:
+                one.served, one.left = self.clock(), left
+
+    def vague(self) -> list[tuple[HotTable, Mapping[int, tuple[int, int]]]]:
+        """Tables whose oldest records had better be asked, and where these are."""
+        with self._lock:
+            found = [(one.table, one.arrivals.vague()) for one in self._tables.values()]
+        return [(table, places) for table, places in found if places]
+
+    def told(self, topic: str, oldest: float) -> None:
+        with self._lock:
+            if (one := self._tables.get(topic)) is not None:
+                one.arrivals.told(oldest)
+
+    def failing(self, topic: str, trouble: str | None) -> None:
+        """Why a table does not get on; None: it does."""
+        with self._lock:
+            if (one := self._tables.get(topic)) is not None:
+                one.trouble = trouble
+
+    def down(self, what: str, trouble: str | None) -> None:
+        """The catalog or Kafka does not answer; None: it does."""
+        with self._lock:
+            if trouble is None:
+                self._down.pop(what, None)
+            else:
+                self._down[what] = trouble
+
+    def waiting(self, topics: Iterable[str], claimed: Iterable[str]) -> list[Candidate]:
+        """Of these tables, those that have something to tier."""
+        found, known = [], set(claimed)
+        with self._lock:
+            for topic in topics:
+                one = self._tables.get(topic)
+                oldest = None if one is None else one.arrivals.oldest()
+                if one is not None and oldest is not None:
+                    found.append(
+                        Candidate(
+                            topic,
+                            one.arrivals.backlog,
+                            oldest,
+                            one.table.freshness,
+                            one.served,
+                            topic not in known,
+                        )
+                    )
+        return found
+
+    def strictest(self, otherwise: float) -> float:
+        """The freshness of the table that wants to be freshest."""
+        with self._lock:
+            return min((one.table.freshness for one in self._tables.values()), default=otherwise)
+
+    def judge(self) -> list[Breach]:
+        """Promises that were broken since the last call."""
+        now, found = self.clock(), []
+        with self._lock:
+            for one in self._tables.values():
+                lag = one.lag(now)
+                if lag <= one.table.freshness:
+                    one.broken = False
+                elif not one.broken and not one.arrivals.vague():
+                    one.broken, one.breaches, one.cause = True, one.breaches + 1, self._cause(one)
+                    found.append(Breach(str(one.table), lag, one.table.freshness, one.cause))
+        return found
+
+    def report(self) -> tuple[TableFreshness, ...]:
+        """All tables, in order."""
+        now = self.clock()
+        with self._lock:
+            return tuple(
+                TableFreshness(
+                    str(one.table),
+                    round(one.lag(now), 3),
+                    one.table.freshness,
+                    one.arrivals.backlog,
+                    one.breaches,
+                    one.cause,
+                    one.trouble,
+                )
+                for one in sorted(self._tables.values(), key=lambda one: str(one.table))
+            )
+
+    def _cause(self, one: _Watched) -> str:
+        if one.trouble is not None:
+            return "failing"
+        for what in ("catalog", "kafka"):
+            if what in self._down:
+                return what
+        oldest = one.arrivals.oldest()
+        if oldest is not None and oldest < one.joined:
+            return "starting"
+        # A round took what it could, and that was not all.
+        return "backlog" if one.left else "round"
+
+
+def tiered(table: HotTable) -> tuple[int, ...]:
+    """Up to where it is in Iceberg, as its property says: near enough until it is claimed."""
+    text = table.properties.get(stamp_key(TIERING))
+    if text is None:
+        return ()
+    position = Mirror.decode(text).stamp.positions.get(table.topic)
+    return position.next if position is not None and position.id == table.binding.topic_id else ()

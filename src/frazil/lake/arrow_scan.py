@@ -1,0 +1,182 @@
+"""The rows of a table at a snapshot as Arrow batches, from its metadata document alone: there is no JVM."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.core.errors import NotFound, Unsupported
+from frazil.core.partitioning import PartitionSpec
+from frazil.core.schema import Schema
+from frazil.lake.data_rows import Columns, RowGroup, open_rows
+from frazil.lake.deleted_rows import DeletedRows
+from frazil.lake.deletion_vector import Positions, positions_of
+from frazil.lake.history import TableHistory
+from frazil.lake.key_match import KeyMatcher
+from frazil.lake.live import LiveFiles, Target
+from frazil.lake.manifests import Manifests
+from frazil.lake.pruning import KeyPartitions, KeyRanges
+from frazil.lake.storage import Inputs
+
+_Mask = npt.NDArray[np.bool_]
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Only rows that have one of these keys; files that cannot have one are not opened."""
+
+    #: The key columns, with their ids.
+    schema: Schema
+    #: In the types of the schema.
+    keys: pa.Table
+
+
+class ArrowScan:
+    """One snapshot of a table."""
+
+    def __init__(
+        self,
+        metadata: Mapping[str, Any],
+        snapshot_id: int,
+        columns: Schema,
+        storage: Inputs,
+        wanted: Wanted | None = None,
+        manifests: Manifests | None = None,
+    ) -> None:
+        """`columns`: fields of one of the table's schemas, by their ids. NotFound: the snapshot expired.
+
+        `manifests`: those of earlier scans of the table by the same key.
+        """
+        snapshot = TableHistory(metadata).snapshot(snapshot_id)
+        if snapshot is None or snapshot.manifest_list is None:
+            raise NotFound(f"the table has no snapshot {snapshot_id} any more, or none that frazil can read")
+        self._storage = storage
+        self._wanted = wanted
+        self._columns = Columns(columns)
+        newest = Schema.from_json(metadata["schemas"][-1])
+        specs = {
+            int(each["spec-id"]): PartitionSpec.from_json(each, newest)
+            for each in metadata.get("partition-specs") or ()
+        }
+        self._elsewhere = _elsewhere(metadata, specs)
+        self._matcher = _matcher(wanted)
+        self._ranges = None if wanted is None else KeyRanges(wanted.schema, wanted.keys)
+        if manifests is None:
+            manifests = Manifests(() if wanted is None else (field.id for field in wanted.schema))
+        live = LiveFiles(manifests.live(storage, snapshot.manifest_list), specs)
+        partitions = None if wanted is None else KeyPartitions(specs, wanted.schema, wanted.keys)
+        self.targets = [
+            live.target(file)
+            for file in live.data
+            if (partitions is None or partitions.meet(file))
+            and (self._ranges is None or self._ranges.meet_file(file))
+        ]
+        self._deleted = DeletedRows(storage, self.targets, _ever(metadata))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._columns.fitter.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows; a few files are read at a time, and given in their order."""
+        waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+        targets = iter(self.targets)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for target in targets:
+                waiting.append(pool.submit(self._file, target))
+                if len(waiting) > _THREADS:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+
+    def _file(self, target: Target) -> list[pa.RecordBatch]:
+        file, found = target.file, []
+        own, shared = self._deleted.positions(target)
+        gone = positions_of(own | shared)
+        with open_rows(self._storage, file.path, file.format) as rows:
+            rows.require(file.path, self._columns.schema, self._elsewhere.get(file.spec_id, frozenset()))
+            for group in rows.groups():
+                if self._ranges is not None and not self._ranges.meet_group(group):
+                    continue
+                mask = self._living(target, group, gone)
+                if mask is not None and not mask.any():
+                    continue
+                table = group.read(self._columns)
+                if mask is not None:
+                    table = table.filter(pa.array(mask))
+                found += table.to_batches()
+        return found
+
+    def _living(self, target: Target, group: RowGroup, gone: Positions) -> _Mask | None:
+        """Which rows of the group are there, and wanted; None: all."""
+        start, end = np.searchsorted(gone, [group.first, group.first + group.count])
+        mask = None
+        if start < end:
+            mask = np.ones(group.count, np.bool_)
+            mask[gone[start:end] - group.first] = False
+        for file in target.equality:
+            columns, matcher = self._deleted.values(file)
+            if matcher is not None:
+                mask = _all(mask, group.count)
+                mask[_found(matcher, group, columns)] = False
+        if self._matcher is not None:
+            kept = np.zeros(group.count, np.bool_)
+            kept[_found(self._matcher[1], group, self._matcher[0])] = True
+            mask = _all(mask, group.count) & kept
+        return mask
+
+
+def without(table: pa.Table, key: Sequence[str], matcher: KeyMatcher) -> pa.Table:
+    """The rows that have none of the keys."""
+    rows, _ = matcher.find([table.column(name).combine_chunks() for name in key])
+    if not len(rows):
+        return table
+    kept = np.ones(len(table), np.bool_)
+    kept[rows] = False
+    return table.filter(pa.array(kept))
+
+
+def _found(matcher: KeyMatcher, group: RowGroup, columns: Columns) -> npt.NDArray[np.int64]:
+    table = group.read(columns)
+    return matcher.find([column.combine_chunks() for column in table.columns])[0]
+
+
+def _all(mask: _Mask | None, count: int) -> _Mask:
+    return np.ones(count, np.bool_) if mask is None else mask
+
+
+def _matcher(wanted: Wanted | None) -> tuple[Columns, KeyMatcher] | None:
+    if wanted is None:
+        return None
+    if not len(wanted.keys):
+        raise Unsupported("rows are looked for by keys, and there are none")
+    columns = Columns(wanted.schema)
+    return columns, KeyMatcher([column.combine_chunks() for column in wanted.keys.columns])
+
+
+def _ever(metadata: Mapping[str, Any]) -> Schema:
+    """All columns that the table ever had, under their newest names: rows may be deleted by their values."""
+    fields = {field.id: field for document in metadata["schemas"] for field in Schema.from_json(document)}
+    return Schema(tuple(fields.values()))
+
+
+def _elsewhere(metadata: Mapping[str, Any], specs: Mapping[int, PartitionSpec]) -> dict[int, frozenset[int]]:
+    """By spec, columns whose values files need not hold: partitions do, or the column's default."""
+    defaults = {
+        int(field["id"])
+        for document in metadata["schemas"]
+        for field in document["fields"]
+        if field.get("initial-default") is not None
+    }
+    return {
+        number: frozenset(defaults | {each.source_id for each in spec.fields if each.transform == "identity"})
+        for number, spec in specs.items()
+    }

@@ -1,0 +1,68 @@
+"""How the lanes of a loop fare, and what its rounds did."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from frazil.core.errors import BadRecord, FrazilError
+from frazil.stream.cdc.lane import Lane
+from frazil.stream.cdc.result import LaneResult
+from frazil.stream.rounds import RoundPlan
+
+
+@dataclass
+class Line:
+    """A lane, and how it fares."""
+
+    lane: Lane
+    opened: bool = False
+    #: Why it does not go on: nobody but the user can mend that.
+    error: FrazilError | None = None
+    failures: int = 0
+    #: Rounds in a row after which the table had to change.
+    adaptations: int = 0
+    #: By the monotonic clock.
+    rests_until: float = 0.0
+    #: A bad record: the lane goes up to it and no further.
+    bad: BadRecord | None = None
+    lags: tuple[int, ...] = ()
+    #: The next round ends before this record, and is folded in one bucket.
+    cut: tuple[str, int, int] | None = None
+    alone: bool = False
+    #: Rounds in a row that had to wait for the record behind their end.
+    waits: int = 0
+    #: How many times the usual records a round takes, for a transaction that has more.
+    stretch: int = 1
+
+    @property
+    def ready(self) -> bool:
+        return self.error is None and self.rests_until <= time.monotonic()
+
+    def landed(self) -> None:
+        """A round of it was committed: what went wrong before is over."""
+        self.failures, self.adaptations, self.waits, self.stretch = 0, 0, 0, 1
+
+
+@dataclass
+class Done:
+    """What a round did, for those who watch."""
+
+    plans: dict[str, RoundPlan] = field(default_factory=dict)
+    read: int = 0
+    written: int = 0
+    bad: int = 0
+    files: int = 0
+    bytes: int = 0
+    #: A table got what it was lacking, or the end of a round was moved: the next one comes at once.
+    again: bool = False
+
+    def add(self, topic: str, plan: RoundPlan, result: LaneResult) -> None:
+        """One lane of it landed."""
+        self.plans[topic] = plan
+        self.read += result.read
+        self.bad += result.bad
+        self.written += result.upserted
+        written = [file for several in result.files.values() for file in several]
+        self.files += len(written)
+        self.bytes += sum(file.size for file in written)

@@ -1,0 +1,80 @@
+"""The flags of `frazil tier`, without a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from frazil.cli.hot_status import is_hot, lines
+from frazil.cli.main import cli
+from frazil.cli.tier import flags
+from frazil.core.errors import InvalidInput
+from frazil.hot.tiering.status import HotStatus
+
+
+def test_the_flags_of_fluss() -> None:
+    datalake, kafka = flags(
+        [
+            "--datalake.format",
+            "iceberg",
+            "--datalake.iceberg.type",
+            "rest",
+            "--datalake.iceberg.uri=http://localhost:8181/catalog",
+            "--datalake.iceberg.header.X-Iceberg-Access-Delegation",
+            "vended-credentials",
+            "--kafka.bootstrap.servers",
+            "one:9092",
+        ]
+    )
+    assert datalake == {
+        "datalake.format": "iceberg",
+        "datalake.iceberg.type": "rest",
+        "datalake.iceberg.uri": "http://localhost:8181/catalog",
+        "datalake.iceberg.header.X-Iceberg-Access-Delegation": "vended-credentials",
+    }
+    assert kafka == {"bootstrap.servers": "one:9092"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--fluss.bootstrap.servers", "one:9123"], "--kafka.bootstrap.servers"),
+        (["--datalake.format"], "has no value"),
+        (["--other", "x"], "no option of frazil tier"),
+        (["word"], "no option of frazil tier"),
+    ],
+)
+def test_flags_that_are_refused(given: list[str], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        flags(given)
+    result = CliRunner().invoke(cli, ["tier", *given])
+    assert isinstance(result.exception, InvalidInput)
+
+
+def test_which_files_are_of_hot_tables(tmp_path: Path) -> None:
+    file = tmp_path / "some.yaml"
+    assert not is_hot(file)
+    for text, expected in (
+        ("kafka: {}", True),
+        ("datalake.format: iceberg", True),
+        ("datalake: {format: iceberg}", True),
+        ("kafka: {}\npipelines: {}", False),
+        ("other: 1", False),
+        ("[1]", False),
+        ("{", False),
+    ):
+        file.write_text(text)
+        assert is_hot(file) == expected, text
+
+
+def test_how_a_hot_table_is_shown() -> None:
+    late = HotStatus("a.b", "a.b", freshness=30.0, lag=31.5, backlog=12)
+    assert lines(late, 0.0)[1:] == [
+        "  kind         keyed",
+        "  lag          31.5 s (promised: 30s, BROKEN)",
+        "  in log only  12 offsets",
+        "  tiered       never",
+    ]
+    assert not HotStatus("a.b", "a.b", enabled=False, freshness=1.0, lag=9.0).breach

@@ -1,0 +1,58 @@
+"""A model that finds nothing wrong proves nothing: each of these faults, put in on purpose, is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.hot.model.conftest import MakeWorld
+from tests.hot.model.services import Gate
+from tests.hot.model.workload import Workload
+
+from frazil.hot.read import pins, spark, tail
+
+_last, _position, _united = tail.last_of, pins._position, spark._united
+
+
+def _old_rows_stay(table: pa.Table, _key: Sequence[str], _gone: Any) -> pa.Table:
+    return table
+
+
+def _one_offset_later(*given: Any) -> tuple[int, ...]:
+    return tuple(offset + 1 for offset in _position(*given))
+
+
+def _first_change_wins(batches: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.Table:
+    changes = pa.Table.from_batches(batches)
+    return _last(changes.take(list(range(len(changes)))[::-1]).to_batches() or batches, key)
+
+
+def _no_lookup(*_: Any) -> None:
+    """Nothing in Iceberg is replaced."""
+
+
+def _no_join(base: Any, tail: Any, schema: Any, _key: Sequence[str], changes: int) -> Any:
+    return _united(base, tail, schema, (), changes)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ("frazil.hot.read.arrow.without", _old_rows_stay),
+        ("frazil.hot.read.pins._position", _one_offset_later),
+        ("frazil.hot.read.tail.last_of", _first_change_wins),
+        ("frazil.hot.read.spark._united", _no_join),
+        ("frazil.stream.cdc.lane.Lane.lookup", _no_lookup),
+    ],
+)
+def test_a_fault_is_found(
+    make_world: MakeWorld, gate: Gate, monkeypatch: pytest.MonkeyPatch, place: str, fault: Callable[..., Any]
+) -> None:
+    workload = Workload(make_world(None), gate, 8, 75, ["rounds"])
+    with monkeypatch.context() as patch:
+        patch.setattr(place, fault)
+        with pytest.raises(AssertionError, match="rows and not"):
+            workload.run(2)

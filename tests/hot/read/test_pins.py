@@ -1,0 +1,181 @@
+"""What is pinned, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.cimpl import NewPartitions
+from tests.hot.read.world import HotWorld, row
+
+import frazil
+from frazil.core.errors import (
+    BadRecord,
+    HistoryChanged,
+    InvalidInput,
+    NotFound,
+    SourceChanged,
+    Unavailable,
+)
+from frazil.hot.read.pins import Pins, lag, pinned
+
+
+def test_pins_are_text() -> None:
+    pins = Pins(
+        table="a.b", uuid="u", snapshot=7, topic="a.b", topic_id="t", starts=(1, 2), ends=(5, 2), at=9
+    )
+    assert Pins.decode(pins.encode()) == pins
+    assert str(pins) == "a.b: snapshot 7, log up to 0:5 1:2 (4 of them not in the snapshot)"
+    assert [(one.partition, len(one)) for one in pins.slices()] == [(0, 4)]
+    with pytest.raises(InvalidInput, match="no pins"):
+        Pins.decode('{"table": 1}')
+    with pytest.raises(InvalidInput, match="upgrade"):
+        Pins.decode('{"v": 2, "table": "a.b", "uuid": "u"}')
+
+
+def test_a_log_that_was_trimmed_is_refused(hot: HotWorld) -> None:
+    table = hot.table(partitions=1)
+    table.put(*map(row, range(10)))
+    old = table.pin()
+    table.tier()
+    table.put(row(3, "new"))
+    _trim(hot, table.topic, 10)
+    table.check()
+    for read in (table.arrow, table.spark):
+        with pytest.raises(SourceChanged, match="pins are too old"):
+            read(pins=old)
+    table.put(row(4, "new"))
+    table.flush()
+    _trim(hot, table.topic, 12)
+    with pytest.raises(SourceChanged, match="somebody else than tiering"):
+        table.pin()
+
+
+def test_a_table_never_tiered_needs_the_whole_log(hot: HotWorld) -> None:
+    table = hot.table(partitions=1).put(*map(row, range(5)))
+    table.flush()
+    _trim(hot, table.topic, 2)
+    with pytest.raises(SourceChanged, match="trimmed up to 2"):
+        table.pin()
+
+
+def test_a_topic_that_was_made_again_is_refused(hot: HotWorld) -> None:
+    table = hot.table(partitions=1).put(row(1))
+    pins = table.pin()
+    hot.kafka.admin.delete_topics([table.topic], operation_timeout=30)[table.topic].result(30)
+    with pytest.raises(SourceChanged, match="is gone"):
+        table.pin()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            hot.kafka.create_topic(table.topic, partitions=1)
+            break
+        except Exception:  # noqa: BLE001 - it is still being deleted
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    for read in (table.pin, lambda: table.arrow(pins=pins), lambda: table.spark(pins=pins)):
+        with pytest.raises(SourceChanged, match="made again"):
+            read()
+
+
+def test_more_partitions_are_refused_where_there_is_a_key(hot: HotWorld) -> None:
+    keyed, log = hot.table(partitions=1), hot.table(key=(), partitions=1)
+    for table in (keyed, log):
+        table.put(row(1)).tier()
+        grown = hot.kafka.admin.create_partitions([NewPartitions(table.topic, 2)])
+        grown[table.topic].result(30)
+    log.partitions = 2
+    deadline = time.monotonic() + 30
+    while len(log.pin().ends) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    with pytest.raises(SourceChanged, match="made with 1 partitions and has 2"):
+        keyed.pin()
+    hot.connect()
+    log.put(row(2), row(3))
+    log.check()
+
+
+def test_a_snapshot_that_expired(hot: HotWorld) -> None:
+    table = hot.table().put(row(1)).tier()
+    pins = table.pin()
+    table.put(row(2)).tier()
+    loaded = hot.lake.load(*_parts(table.name))
+    loaded.java.expireSnapshots().expireSnapshotId(pins.snapshot).commit()
+    for read in (table.arrow, table.spark):
+        with pytest.raises(NotFound, match="expired"):
+            read(pins=pins)
+    table.check()
+
+
+def test_another_table_of_that_name(hot: HotWorld) -> None:
+    table = hot.table().put(row(1))
+    pins = table.pin()
+    with pytest.raises(InvalidInput, match="not of shop\\.other"):
+        frazil.read(hot.spark, "shop.other", pins=pins, catalog=hot.client)
+    other = Pins.decode(pins.encode().replace(pins.uuid, "another"))
+    with pytest.raises(HistoryChanged, match="made again"):
+        table.arrow(pins=other)
+
+
+def test_bad_records(hot: HotWorld) -> None:
+    strict = hot.table(partitions=1).put(row(1))
+    lenient = hot.table(partitions=1, properties={"frazil.hot.dead-letters": "hotread.letters"}).put(row(1))
+    for table in (strict, lenient):
+        table.send(b'{"id":2}', b"no json")
+        table.send(b"no json", None)
+        table.send(None, None)
+        table.put(row(3))
+    lenient.check()
+    for read in (strict.arrow, strict.spark):
+        with pytest.raises(BadRecord, match=r"offset 1: .*frazil.hot.dead-letters") as caught:
+            read()
+        assert caught.value.position == (strict.topic, 0, 1)
+
+
+def test_how_old_an_answer_may_be(hot: HotWorld) -> None:
+    table = hot.table(partitions=1).put(row(1)).tier()
+    assert table.pin(max_lag=0.0, fresh=False).tail == 0
+    table.put(row(2))
+    table.flush()
+    time.sleep(1.1)
+    found = pinned(hot.client, table.name)
+    assert found.hot is not None
+    assert 1.0 < lag(found.hot, found.pins) < 60
+    assert table.pin(max_lag=1.0).tail == 1
+    assert table.pin(max_lag=3600.0).tail == 0, "the log is not read where Iceberg is fresh enough"
+    assert table.pin(fresh=False).tail == 0
+    with pytest.raises(Unavailable, match="behind its log, and 1 s were accepted"):
+        table.pin(max_lag=1.0, fresh=False)
+
+
+def test_a_commit_between_snapshot_and_ends(hot: HotWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ends are asked for when the snapshot is known: no record is left out or counted twice."""
+    from frazil.hot.read import pins as module
+
+    table = hot.table().put(*map(row, range(5)))
+    table.flush()
+    real = module._log
+
+    def tiered(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, "_log", real)
+        table.put(row(7)).tier()
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_log", tiered)
+    pins = frazil.pin(hot.client, table.name)
+    assert pins.snapshot is None
+    assert sum(pins.ends) == 6
+    table.check(pins)
+
+
+def _trim(hot: HotWorld, topic: str, offset: int) -> None:
+    for future in hot.kafka.admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        future.result(30)
+
+
+def _parts(name: str) -> tuple[tuple[str, ...], str]:
+    namespace, _, table = name.partition(".")
+    return (namespace,), table

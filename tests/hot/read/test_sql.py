@@ -1,0 +1,106 @@
+"""SQL over both tiers."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from click.testing import CliRunner
+from tests.hot.read.world import HotRows, HotWorld, row
+
+from frazil.cli.main import cli
+from frazil.core.errors import FrazilError, InvalidInput
+from frazil.hot.read.sql import Tables, query, rewritten
+
+
+class Known:
+    """A catalog of two tables."""
+
+    class tables:  # noqa: N801
+        @staticmethod
+        def exists(namespace: tuple[str, ...], name: str) -> bool:
+            return (".".join(namespace), name) in {("shop", "orders"), ("a.b", "c")}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT * FROM shop.orders", 'SELECT * FROM "shop.orders"'),
+        ("SELECT o.id FROM shop . orders o", 'SELECT o.id FROM "shop.orders" o'),
+        ("SELECT shop.orders.id FROM shop.orders", 'SELECT "shop.orders".id FROM "shop.orders"'),
+        ('SELECT 1.5 FROM "shop"."orders", a.b.c', 'SELECT 1.5 FROM "shop.orders", "a.b.c"'),
+        ('SELECT * FROM "shop.orders"', 'SELECT * FROM "shop.orders"'),
+        ("SELECT 'shop.orders' -- shop.orders\nFROM x.y", "SELECT 'shop.orders' -- shop.orders\nFROM x.y"),
+        ("SELECT 'it''s' /* shop.orders */ FROM shop.orders", None),
+    ],
+)
+def test_names_of_tables_are_found(text: str, wanted: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.hot.read.sql.pinned", lambda client, name, **options: name)
+    tables = Tables(Known())  # type: ignore[arg-type]
+    found = rewritten(text, tables, '"')
+    assert found == (wanted or text.replace("FROM shop.orders", 'FROM "shop.orders"'))
+
+
+@pytest.fixture(scope="module")
+def orders(hot: HotWorld) -> HotRows:
+    table = hot.table()
+    table.put(*(row(number, f"w{number % 3}") for number in range(30))).tier()
+    table.put(row(1, "new"), row(100, "w0")).delete(2)
+    table.flush()
+    return table
+
+
+def test_both_engines_answer_alike(hot: HotWorld, orders: HotRows) -> None:
+    text = f"SELECT word, sum(amount) AS total, count(*) AS n FROM {orders.name} GROUP BY word ORDER BY word"
+    first = query(text, catalog=hot.client)
+    assert first.rows.column("n").to_pylist() == [1, 11, 9, 9]
+    again = query(text, catalog=hot.client, spark=hot.spark, pins=first.pins)
+    assert again.rows.to_pylist() == first.rows.to_pylist()
+    assert again.pins == first.pins
+    assert isinstance(first.rows.column("total")[0].as_py(), Decimal)
+
+
+def test_what_a_query_may_be(hot: HotWorld, orders: HotRows) -> None:
+    name = orders.name
+
+    def numbers(text: str) -> list[object]:
+        return [tuple(one.values()) for one in query(text, catalog=hot.client).rows.to_pylist()]
+
+    assert numbers(f"SELECT count(*) FROM {name}") == [(30,)]
+    assert numbers(f"SELECT word FROM {name} WHERE 1 = 0") == []
+    assert numbers(f"SELECT id FROM {name} WHERE word = 'new'") == [(1,)]
+    joined = f"SELECT count(*) FROM {name} a JOIN {name} b ON a.id = b.id WHERE b.word <> 'w1'"
+    assert numbers(joined) == [(21,)]
+    assert len(numbers(f"DESCRIBE {name}")) == 4
+    for text in ("DROP TABLE x", f"SELECT nothing FROM {name}", "SELECT 1; SELECT 2", "SELEC"):
+        with pytest.raises(InvalidInput):
+            query(text, catalog=hot.client)
+
+
+def test_the_command(hot: HotWorld, orders: HotRows) -> None:
+    text = f"SELECT count(*) AS n FROM {orders.name}"
+
+    def run(*options: str) -> tuple[str, str]:
+        found = CliRunner().invoke(cli, ["sql", text, "--uri", hot.server.uri, *options])
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return found.stdout, found.stderr
+
+    out, said = run("--fresh")
+    assert out == "N\n30\n"
+    assert "2 of them" not in said
+    assert "3 of them not in the snapshot" in said
+    pins = next(line for line in said.splitlines() if "--pins" in line).partition("'")[2].rstrip("'")
+    before = run("--fresh")[0]
+    orders.put(row(777))
+    orders.flush()
+    assert run("--fresh")[0] == "N\n31\n"
+    assert run("--pins", pins)[0] == before
+    # What is in Iceberg.
+    assert run()[0] == "N\n30\n"
+    with pytest.raises(FrazilError, match="behind its log"):
+        run("--max-lag", "1ms")
+    document = json.loads(run("--fresh", "--json", "--max-lag", "1h")[0])
+    assert document["rows"] == [{"n": 30}]
+    assert document["pins"][0]["table"] == orders.name

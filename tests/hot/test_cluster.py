@@ -1,0 +1,184 @@
+"""`hot.yaml`, and a `server.yaml` of Fluss in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.core.errors import InvalidConfig
+from frazil.hot import declare
+from frazil.hot.cluster import load_cluster, parse_cluster
+from frazil.hot.datalake import read_datalake
+from frazil.hot.ddl import parse_ddl
+
+SERVER = """\
+zookeeper.address: localhost:2181
+bind.listeners: FLUSS://localhost:9123
+datalake.format: iceberg
+datalake.iceberg.type: rest
+datalake.iceberg.uri: http://lakekeeper:8181/catalog
+datalake.iceberg.warehouse: lake
+# Optional: pass additional REST catalog properties
+datalake.iceberg.header.Authorization: Bearer very-secret-token
+datalake.iceberg.header.X-Tenant: other-secret
+datalake.iceberg.io-impl: org.apache.iceberg.aws.s3.S3FileIO
+datalake.iceberg.s3.secret-access-key: third-secret
+"""
+HOT = """\
+kafka: {bootstrap.servers: "broker:9092", sasl.password: "${SASL}"}
+catalog: {uri: "http://localhost:8181/catalog", warehouse: lake, token: "${TOKEN}"}
+spark: {master: "local[2]"}
+tables:
+  shop.orders:
+    columns:
+      order_id: long
+      customer_id: int required
+      total_price: decimal(15, 2)
+      order_date: date
+      status: {type: string, doc: of the order}
+    key: order_id
+    freshness: 30s
+    enabled: yes
+    buckets: 4
+    partitioning: [day(order_date)]
+"""
+SECRETS = {"SASL": "hush-hush", "TOKEN": "tok-en-tok-en"}
+
+
+def test_a_server_yaml_can_be_pasted() -> None:
+    cluster = parse_cluster(SERVER, environment={})
+    assert (cluster.catalog.uri, cluster.catalog.warehouse) == ("http://lakekeeper:8181", "lake")
+    assert cluster.catalog.token == "very-secret-token"
+    assert cluster.headers == {"X-Tenant": "other-secret"}
+    assert cluster.settings == {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.secret-access-key": "third-secret",
+    }
+    assert cluster.ignored == ("zookeeper.address", "bind.listeners")
+    assert "secret" not in repr(cluster)
+    with cluster.client() as client:
+        assert client.iceberg_properties()["header.X-Tenant"] == "other-secret"
+        assert "secret" not in repr(client)
+
+
+def test_nested_and_given_keys() -> None:
+    nested = parse_cluster(
+        "datalake: {format: iceberg, iceberg: {uri: 'http://a:1', type: rest}}", environment={}
+    )
+    assert nested.catalog.uri == "http://a:1"
+    given = parse_cluster(SERVER, environment={}, datalake={"datalake.iceberg.uri": "http://b:2/catalog"})
+    assert (given.catalog.uri, given.catalog.warehouse) == ("http://b:2", "lake")
+    flags = load_cluster(
+        environment={"FRAZIL_KAFKA": "k:9", "FRAZIL_WAREHOUSE": "w"},
+        datalake={"datalake.iceberg.uri": "http://b:2"},
+    )
+    assert (flags.catalog.warehouse, flags.require_brokers()) == ("w", {"bootstrap.servers": "k:9"})
+
+
+def test_client_credentials_and_their_secret() -> None:
+    found = read_datalake(
+        {
+            "datalake.iceberg.credential": "me:hidden",
+            "datalake.iceberg.oauth2-server-uri": "https://id/token",
+            "datalake.iceberg.scope": "lake",
+        }
+    )
+    assert found.oauth is not None
+    assert (found.oauth.client_id, found.oauth.client_secret, found.oauth.scope) == ("me", "hidden", "lake")
+    assert (found.settings, "hidden" in repr(found)) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("datalake.format: paimon", "hot.yaml:1:1: datalake.format: 'paimon' is not legal; legal: iceberg"),
+        (
+            "datalake.iceberg.type: hive",
+            "hot.yaml:1:1: datalake.iceberg.type: 'hive' is not legal; legal: rest",
+        ),
+        ("datalake.iceberg.catalog-impl: a.B", "RESTCatalog alone"),
+        ("datalake.iceberg.uri: localhost", "datalake.iceberg.uri: the server's URI"),
+        ("datalake.paimon.metastore: hive", "datalake.paimon.metastore: unknown"),
+        ("datalake.iceberg.header.Authorization: Basic aGlkZGVu", "legal is 'Bearer' and a token"),
+        ("datalake.iceberg.credential: aGlkZGVu", "legal is id:secret"),
+        ("datalake.iceberg.uri: http://a\ncatalog: {}", "both say where the tables are"),
+        ("datalake.iceberg.uri: [http://a]", "datalake.iceberg.uri is a list"),
+        ("kafkas: {}", "unknown key 'kafkas' in the file; did you mean 'kafka'?"),
+        ("kafka: {acks: 1}", "no row may be lost"),
+        ("kafka: {group.id: x}", "the Kafka setting 'group.id' is frazil's own"),
+        ("tables: {orders: {columns: {a: int}}}", "write namespace.name"),
+        ("tables: {a.b: {columns: {a: int}, keys: a}}", "did you mean 'key'?"),
+        ("tables: {a.b: {key: a}}", "table 'a.b' lacks 'columns'"),
+        (
+            "tables: {a.b: {columns: {a: int}, key: b}}",
+            "hot.yaml:1:15: table 'a.b': the primary key: there is no",
+        ),
+        ("tables: {a.b: {columns: {a: number}}}", "'number' is no type"),
+        ("tables: {a.b: {columns: {a: time}}}", "Spark cannot open a table with a time of day"),
+        ("tables: {a.b: {columns: {a: 'map<int, int>'}}}", "the keys of a map are strings"),
+        ("tables: {a.b: {columns: {a: int}, freshness: soon}}", "'soon' is no duration"),
+        ("tables: {a.b: {columns: {a: int}, dead_letters: a.b}}", "is the table itself"),
+        ("tables: {a.b: {columns: {a: int}, properties: {frazil.hot: x}}}", "setting of its own"),
+        ("tables: {a.b: {columns: {}}}", "there are no columns"),
+    ],
+)
+def test_what_is_refused(line: str, message: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        parse_cluster(line, environment={})
+    assert message in refused.value.message
+    assert "aGlkZGVu" not in refused.value.message
+
+
+def test_a_file_with_tables(tmp_path: Path) -> None:
+    file = tmp_path / "hot.yaml"
+    file.write_text(HOT)
+    cluster = load_cluster(file, environment=SECRETS)
+    assert cluster.kafka == {"bootstrap.servers": "broker:9092", "sasl.password": "hush-hush"}
+    assert not any(secret in repr(cluster) for secret in SECRETS.values())
+    (orders,) = cluster.tables
+    assert (str(orders), orders.key, orders.buckets) == ("shop.orders", ("order_id",), 4)
+    assert orders.options == {
+        "table.datalake.freshness": "30s",
+        "table.datalake.enabled": "true",
+        "bucket.num": "4",
+    }
+    assert [one.name for one in orders.columns if one.required] == ["order_id", "customer_id"]
+    assert [one.transform for one in orders.partitioning] == ["day"]
+
+
+def test_sql_yaml_and_python_are_one_form() -> None:
+    sql = """CREATE TABLE shop.orders (order_id BIGINT, customer_id INT NOT NULL, total_price DECIMAL(15, 2),
+    order_date DATE, status STRING COMMENT 'of the order', PRIMARY KEY (order_id) NOT ENFORCED)
+    WITH ('table.datalake.freshness' = '30s', 'table.datalake.enabled' = 'true', 'bucket.num' = '4')"""
+    (statement,) = parse_ddl(sql).tables
+    (yaml,) = parse_cluster(
+        HOT.replace("    partitioning: [day(order_date)]\n", ""), environment=SECRETS
+    ).tables
+    python = declare(
+        "shop.orders",
+        columns={
+            "order_id": "long",
+            "customer_id": {"type": "int", "required": True},
+            "total_price": "decimal(15, 2)",
+            "order_date": "date",
+            "status": {"type": "string", "doc": "of the order"},
+        },
+        key=["order_id"],
+        freshness="30s",
+        enabled=True,
+        buckets=4,
+    )
+    assert statement.table == yaml == python
+
+
+def test_python_says_what_is_wrong() -> None:
+    with pytest.raises(InvalidConfig, match=r"declare\('shop.t'\).*there is no column 'b'; there are: a"):
+        declare("shop.t", columns={"a": "int"}, key="b")
+    with pytest.raises(InvalidConfig, match="unknown key 'bucket'"):
+        declare("shop.t", columns={"a": "int"}, bucket=3)  # type: ignore[call-arg]
+
+
+def test_no_brokers() -> None:
+    with pytest.raises(InvalidConfig, match="FRAZIL_KAFKA, or give --kafka host:port"):
+        load_cluster(environment={}).require_brokers()

@@ -1,0 +1,211 @@
+"""The service at work: tables come, go, change and break, and none of them holds up another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka.cimpl import NewPartitions
+from tests.hot.tiering.world import Table, World
+
+from frazil.core.errors import RoundFailed, Superseded
+from frazil.core.stamp import stamp_key
+from frazil.hot.create import create
+from frazil.hot.table import TIERING
+from frazil.hot.tiering.status import hot_status
+from frazil.stream.cdc.jobs import ChangeJobs
+from frazil.stream.cdc.lane import LaneTurn
+from frazil.stream.config.model import KafkaSource
+from frazil.stream.events import (
+    FreshnessBroken,
+    FreshnessReported,
+    RoundRetried,
+    TableFreshness,
+    TableStopped,
+)
+from frazil.stream.kafka.log import KafkaLog, LogView
+
+
+def _view(world: World, table: Table) -> LogView:
+    return KafkaLog(KafkaSource(world.settings, topics=(table.hot.topic,))).look()
+
+
+def _last(events: list[FreshnessReported], table: Table) -> TableFreshness | None:
+    found = [one for one in events[-1].tables if one.table == str(table.hot)] if events else []
+    return found[0] if found else None
+
+
+def test_tables_come_go_and_change(world: World) -> None:
+    first = world.table(table__datalake__freshness="5s")
+    idle = world.table()
+    with world.tiering() as service:
+        first.put(*range(10))
+        service.until(first.complete)
+        fast = world.table(key=(), table__datalake__freshness="2s")
+        fast.put(1, 2, 3)
+        service.until(fast.complete)
+        # Disabled: what is put stays in the log.
+        fast.alter(table__datalake__enabled="false")
+        service.until(lambda: _last(service.seen.of(FreshnessReported), fast) is None)
+        before = fast.found()
+        fast.put(4)
+        first.put(5, word="again")
+        service.until(first.complete)
+        assert fast.found() == before
+        fast.alter(table__datalake__enabled="true")
+        service.until(fast.complete)
+        # Dropped and made again: all of it is another table.
+        world.drop(fast)
+        again = Table(world, create(fast.declared, world.client, world.settings).table, fast.declared)
+        world.adopt(again)
+        again.put(7)
+        service.until(again.complete)
+        # Made again with the log that it had: all rows come once more.
+        world.drop(again, topic=False)
+        kept = create(again.declared, world.client, world.settings, adopt=True).table
+        assert kept.binding.topic_id == again.hot.binding.topic_id
+        world.adopt(again)
+        again.put(8)
+        service.until(again.complete)
+        # A column that somebody added, and a freshness that somebody changed, count at once.
+        first.sql("ALTER TABLE {} ADD COLUMN more bigint")
+        first.alter(table__datalake__freshness="2s")
+        first.send(b'{"id":5}', b'{"id": 5, "word": "wide", "more": 9, "other": 1}')
+        service.until(lambda: {"id": 5, "word": "wide", "price": None, "more": 9} in first.found())
+        service.until(
+            lambda: (
+                (one := _last(service.seen.of(FreshnessReported), first)) is not None and one.freshness == 2.0
+            )
+        )
+    assert not service.errors
+    assert idle.found() == []
+    assert world.client.tables.load(idle.hot.namespace, idle.hot.name).metadata.get("snapshots", []) == []
+
+
+def test_a_broken_table_holds_up_no_other(world: World) -> None:
+    bad, grown, good = (
+        world.table(bucket__num="1"),
+        world.table(bucket__num="1"),
+        world.table(table__datalake__freshness="15s"),
+    )
+    grown.put(1)
+    world.once()
+    done = world.kafka.admin.create_partitions([NewPartitions(grown.hot.topic, 2)])
+    done[grown.hot.topic].result(30)
+    bad.send(None, b"[]")
+    grown.put(2)
+    with world.tiering() as service:
+        began = time.monotonic()
+        while time.monotonic() - began < 20:
+            good.put(*range(20), word=str(time.monotonic()))
+            time.sleep(0.5)
+        service.until(good.complete)
+        stopped = {event.table: event.error for event in service.seen.of(TableStopped)}
+        assert stopped.keys() == {str(bad.hot), str(grown.hot)}
+        assert "made with 1 partitions and has 2" in stopped[str(grown.hot)]
+        assert "offset 0" in stopped[str(bad.hot)]
+        service.until(lambda: any(one.table == str(bad.hot) for one in service.seen.of(FreshnessBroken)))
+        late = {one.table: one.cause for one in service.seen.of(FreshnessBroken)}
+        assert str(good.hot) not in late
+        assert late[str(bad.hot)] in ("failing", "starting")
+        last = _last(service.seen.of(FreshnessReported), bad)
+        assert last is not None
+        assert last.trouble is not None
+        # Mended: it goes on by itself.
+        bad.alter(frazil__hot__dead_letters=f"{bad.hot.namespace[0]}.letters2")
+        bad.put(1)
+        service.until(bad.complete)
+        statuses = {one.table: one for one in hot_status(world.client, world.settings)}
+        assert "made with 1 partitions" in statuses[str(grown.hot)].problems[0]
+        assert statuses[str(good.hot)].lag == 0.0
+        assert statuses[str(good.hot)].backlog == 0
+        assert statuses[str(good.hot)].stamp is not None
+    assert set(service.errors) == {TIERING}
+    assert len(grown.found()) == 1
+
+
+def test_the_log_is_trimmed_behind_the_stamp(world: World) -> None:
+    short = world.table(bucket__num="1", frazil__hot__keep="3s", table__datalake__freshness="1s")
+    long = world.table(bucket__num="1", frazil__hot__keep="1h", table__datalake__freshness="1s")
+    with world.tiering() as service:
+        for table in (short, long):
+            table.put(*range(5))
+        service.until(lambda: short.complete() and long.complete())
+        service.until(lambda: _view(world, short).beginnings[short.hot.topic] == (5,))
+    short.put(5, 6)
+    time.sleep(3.5)
+    status = {one.table: one for one in hot_status(world.client, world.settings)}[str(short.hot)]
+    assert status.backlog == 2
+    assert status.lag is not None
+    assert status.lag > 3
+    with world.tiering() as service:
+        service.until(short.complete)
+        service.until(lambda: _view(world, short).beginnings[short.hot.topic] == (7,))
+    assert _view(world, long).beginnings[long.hot.topic] == (0,)
+    assert short.complete()
+
+
+def test_what_was_measured_is_in_a_table(world: World) -> None:
+    table = world.table()
+    table.put(1)
+    where = ((table.hot.namespace[0],), "tiering_log")
+    with world.tiering(history=where) as service:
+        service.until(table.complete)
+        table.send(None, b"bad")
+        service.until(lambda: any(one.table == str(table.hot) for one in service.seen.of(FreshnessBroken)))
+    rows = world.rows(f"{where[0][0]}.{where[1]}")
+    mine = [row for row in rows if row["table"] == str(table.hot)]
+    assert mine
+    assert sum(row["breaches"] for row in mine) >= 1
+    assert mine[-1]["freshness_seconds"] == 4.0
+    assert mine[-1]["trouble"] is not None
+    metadata = world.client.tables.load(*where).metadata
+    assert stamp_key("tiering") in metadata["properties"]
+
+
+def test_a_second_service_takes_over(world: World) -> None:
+    table = world.table(table__datalake__freshness="1h")
+    table.put(1)
+    with world.tiering() as first:
+        table.alter(table__datalake__freshness="1s")
+        first.until(table.complete)
+        table.alter(table__datalake__freshness="1h")
+        first.until(
+            lambda: (
+                (one := _last(first.seen.of(FreshnessReported), table)) is not None
+                and one.freshness == 3600.0
+            )
+        )
+        table.put(2)
+        world.once()
+        assert table.complete()
+        table.alter(table__datalake__freshness="1s")
+        table.put(3)
+        first.until(lambda: bool(first.errors))
+    assert isinstance(first.errors[TIERING], Superseded)
+    world.once()
+    assert table.complete()
+
+
+def test_a_table_that_breaks_whole_jobs_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does whose records kill the worker: each table of such a job is tried alone."""
+    bad, good, other = world.table(), world.table(), world.table(key=())
+    for table in (bad, good, other):
+        table.put(1, 2)
+    apply = ChangeJobs.apply
+
+    def broken(self: ChangeJobs, reader: Any, turns: Sequence[LaneTurn], keys: Any) -> Any:
+        if any(turn.work.name == bad.hot.topic for turn in turns):
+            raise RoundFailed("a worker died")
+        return apply(self, reader, turns, keys)
+
+    monkeypatch.setattr(ChangeJobs, "apply", broken)
+    with world.tiering() as service:
+        service.until(lambda: good.complete() and other.complete())
+        service.until(lambda: bool(service.seen.of(RoundRetried)))
+        assert all(str(bad.hot) in event.reason for event in service.seen.of(RoundRetried))
+        monkeypatch.undo()
+        service.until(bad.complete)
+    assert not service.errors

@@ -1,0 +1,46 @@
+"""Hot tables in Iceberg, as an independent reader finds them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.hot.tiering.world import World
+
+from frazil.core.errors import BadRecord
+
+
+def test_keyed_tables_and_logs_in_one_round(world: World) -> None:
+    keyed, log, empty = world.table(), world.table(key=()), world.table()
+    keyed.put(*range(50))
+    log.put(*range(20))
+    world.once()
+    assert (keyed.found(), log.found(), empty.found()) == (keyed.wanted(), log.wanted(), [])
+    keyed.put(*range(0, 60, 3), word="new")
+    keyed.delete(1, 2, 99)
+    keyed.put(2, word="back")
+    log.put(3, 3)
+    world.once()
+    assert (keyed.found(), log.found()) == (keyed.wanted(), log.wanted())
+    names = [
+        column["name"] for column in world.client.tables.load(*_where(keyed)).metadata["schemas"][0]["fields"]
+    ]
+    assert names == ["id", "word", "price"]
+
+
+def _where(table: object) -> tuple[tuple[str, ...], str]:
+    hot = table.hot  # type: ignore[attr-defined]
+    return hot.namespace, hot.name
+
+
+def test_a_bad_record_stops_its_table_alone(world: World) -> None:
+    bad, good = world.table(bucket__num="1"), world.table()
+    bad.put(1)
+    bad.send(b'{"id":2}', b"{broken")
+    bad.put(3)
+    good.put(1, 2)
+    with pytest.raises(BadRecord, match=r"offset 1.*dead-letters"):
+        world.once()
+    assert good.complete()
+    assert [row["id"] for row in bad.found()] == [1]
+    bad.alter(frazil__hot__dead_letters=f"{bad.hot.namespace[0]}.letters")
+    world.once()
+    assert bad.complete()

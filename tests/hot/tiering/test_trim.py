@@ -1,0 +1,61 @@
+"""What may leave the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frazil.core.schema import Field, Schema
+from frazil.core.stamp import Mirror, Position, Stamp, stamp_key
+from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.hot.tiering.trim import trim_to
+
+_KEY = stamp_key(TIERING)
+_BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+_TABLE = HotTable(("a",), "b", _BINDING, Schema((Field("id", "long"),)), keep=100.0)
+
+
+def _stamp(*following: int, topic: str = "T", source: str = "kafka:K") -> Stamp:
+    positions = {"a.b": Position(id=topic, next=following)}
+    return Stamp(pipeline=TIERING, epoch=1, round=1, token="t", source=source, positions=positions)
+
+
+def _metadata(*snapshots: tuple[float, Stamp | None], first: int | None = None) -> dict[str, Any]:
+    """Oldest first, one the parent of the next; `first` is the parent of the oldest."""
+    rows = []
+    for number, (at, stamp) in enumerate(snapshots, 1):
+        summary = {} if stamp is None else {_KEY: stamp.encode()}
+        parent = number - 1 if number > 1 else first
+        row = {"snapshot-id": number, "timestamp-ms": int(at * 1000), "summary": summary}
+        rows.append(row if parent is None else row | {"parent-snapshot-id": parent})
+    return {"snapshots": rows, "current-snapshot-id": len(rows) or -1}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "expected"),
+    [
+        ((), ()),
+        (((950.0, _stamp(5, 5)),), ()),
+        (((900.0, _stamp(5, 5)),), (5, 5)),
+        (((1.0, _stamp(1, 2)), (899.0, _stamp(3, 4)), (901.0, _stamp(9, 9))), (3, 4)),
+        # Others commit, too.
+        (((1.0, _stamp(1, 2)), (899.0, None), (950.0, None)), (1, 2)),
+        # A reset moved it back.
+        (((1.0, _stamp(7, 2)), (950.0, _stamp(3, 5))), (3, 2)),
+        # Another log.
+        (((1.0, _stamp(7, 2, topic="U")), (950.0, _stamp(3, 5))), ()),
+        (((1.0, _stamp(7, 2)), (950.0, _stamp(3, 5, source="kafka:L"))), ()),
+    ],
+)
+def test_only_what_is_behind_the_stamp_and_the_keep_window(
+    snapshots: tuple[tuple[float, Stamp | None], ...], expected: tuple[int, ...]
+) -> None:
+    assert trim_to(_metadata(*snapshots), _TABLE, 1000.0) == expected
+
+
+def test_nothing_where_nobody_knows_what_is_in_the_table() -> None:
+    """It was rolled back to before tiering began."""
+    found = _metadata((1.0, None))
+    found["properties"] = {_KEY: Mirror(77, _stamp(9, 9)).encode()}
+    assert trim_to(found, _TABLE, 1000.0) == ()

@@ -1,0 +1,77 @@
+"""Which snapshots are meant, and what is said where they cannot be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frazil.core.errors import HistoryChanged, InvalidInput, NotFound
+from frazil.lake.changelog_range import snapshot_range
+from frazil.lake.history import TableHistory
+
+
+def history(*parents: tuple[int, int | None], head: int | None, **tags: int) -> TableHistory:
+    """Snapshots are committed at so many seconds after 1970."""
+    rows: list[dict[str, Any]] = [
+        {"snapshot-id": number, "parent-snapshot-id": parent, "timestamp-ms": number * 1000}
+        for number, parent in parents
+    ]
+    refs = {name.replace("_", "-"): {"snapshot-id": number, "type": "tag"} for name, number in tags.items()}
+    if head is not None:
+        refs["main"] = {"snapshot-id": head, "type": "branch"}
+    return TableHistory({"snapshots": rows, "refs": refs})
+
+
+#: 1 → 2 → 3 → 5; 4 was rolled back.
+ROLLED = history((1, None), (2, 1), (3, 2), (4, 2), (5, 3), head=5, the_report=2, gone=4)
+
+
+def steps(found: TableHistory, since: Any = None, until: Any = None) -> list[int | None]:
+    made = snapshot_range(found, "t", since, until)
+    return [None if made.start is None else made.start.id, *(step.id for step in made.steps)]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "wanted"),
+    [
+        (None, None, [None, 1, 2, 3, 5]),
+        (2, None, [2, 3, 5]),
+        ("2", "3", [2, 3]),
+        ("the-report", None, [2, 3, 5]),
+        ("1970-01-01T00:00:02.500Z", "1970-01-01T00:00:03", [2, 3]),
+        ("1970-01-01T00:00:00Z", 2, [None, 1, 2]),
+        (5, None, [5]),
+        (None, "1970-01-01", [None]),
+        ("gone", "gone", [4]),
+        (1, "gone", [1, 2, 4]),
+    ],
+)
+def test_moments(since: Any, until: Any, wanted: list[int | None]) -> None:
+    assert steps(ROLLED, since, until) == wanted
+
+
+def test_a_table_without_snapshots() -> None:
+    empty = history(head=None)
+    assert steps(empty) == [None]
+    with pytest.raises(NotFound, match="since: the table t has no snapshot 7"):
+        steps(empty, 7)
+
+
+def test_what_cannot_be_told() -> None:
+    with pytest.raises(HistoryChanged, match=r"rolled back.*Both come from snapshot 2 .*since=2"):
+        steps(ROLLED, 4)
+    with pytest.raises(HistoryChanged, match="snapshot 5 of the table t comes after 2"):
+        steps(ROLLED, 5, 2)
+    with pytest.raises(InvalidInput, match=r"'yesterday' is neither a tag nor a branch.*the-report"):
+        steps(ROLLED, "yesterday")
+    short = history((3, 2), (5, 3), (9, 8), head=5)
+    assert steps(short, 3) == [3, 5]
+    with pytest.raises(NotFound, match=r"no snapshot 2: it expired.*since=3"):
+        steps(short, 2)
+    with pytest.raises(HistoryChanged, match=r"from its beginning .* Give `since`.*since=3"):
+        steps(short)
+    with pytest.raises(HistoryChanged, match=r"1970-01-01T00:00:01\+00:00 expired.*since=3"):
+        steps(short, "1970-01-01T00:00:01Z")
+    with pytest.raises(HistoryChanged, match=r"between the snapshots 9 and 5 cannot be told"):
+        steps(short, 9)
