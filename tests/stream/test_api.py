@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -41,6 +42,14 @@ def test_a_file_or_pipelines(tmp_path: Path) -> None:
         assert made.hash == one.hash == found.pipelines[0].hash
 
 
+@pytest.fixture
+def _interrupts() -> Iterator[None]:
+    """As in a program that nobody took SIGINT from: other tests run servers in this process."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Stubborn:
     """Runs until it is told to stop, so many times; interrupts itself as somebody at the keyboard would."""
 
@@ -66,12 +75,14 @@ class Stubborn:
         self._go_on.set()
 
 
+@pytest.mark.usefixtures("_interrupts")
 def test_an_interrupt_finishes_the_round() -> None:
     runner = Stubborn(1)
     _watch(cast("Runner", runner))
     assert runner.told == ["stop"]
 
 
+@pytest.mark.usefixtures("_interrupts")
 def test_a_second_interrupt_ends_at_once() -> None:
     runner = Stubborn(2)
     with pytest.raises(KeyboardInterrupt):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _YAML = (".yaml", ".yml")
 
 
-@click.group()
+@click.group(short_help="Hot tables: a topic and an Iceberg table that are one.")
 def hot() -> None:
     """Hot tables: a Kafka topic and an Iceberg table that are one table.
 
