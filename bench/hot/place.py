@@ -22,8 +22,8 @@ from frazil.devstack.kafka import Kafka
 from frazil.devstack.process import Service
 from frazil.devstack.spawn import Command
 from frazil.hot.create import create, drop
-from frazil.hot.declaration import Declaration
-from frazil.hot.options import BUCKETS
+from frazil.hot.declared.declaration import Declaration
+from frazil.hot.declared.options import BUCKETS
 from frazil.hot.table import FRESHNESS, HotTable
 
 NAMESPACE = "hot"

@@ -23,7 +23,7 @@ from bench.hot.reader import Groups
 from bench.meter import Meter, Usage, spark_processes
 from bench.numbers import Ids
 from frazil.core.schema import Field, Schema
-from frazil.hot.put import Writer
+from frazil.hot.write.put import Writer
 
 SIDES: tuple[Literal["plain"], Literal["union"]] = ("plain", "union")
 _TABLE = "orders"

@@ -10,7 +10,7 @@ _EXPORTS = {
     "Pipeline": "frazil.stream.config",
     "changes": "frazil.hot.changes",
     "complete_until": "frazil.stream.stateful.completeness",
-    "hot_writer": "frazil.hot.put",
+    "hot_writer": "frazil.hot.write.put",
     "load_pipelines": "frazil.stream.config",
     "pin": "frazil.hot.read.pins",
     "pipeline": "frazil.stream.config",

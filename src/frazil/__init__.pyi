@@ -1,9 +1,9 @@
 from frazil.client import Client as Client
 from frazil.hot.changes import changes as changes
-from frazil.hot.put import hot_writer as hot_writer
 from frazil.hot.read.pins import pin as pin
 from frazil.hot.read.spark import read as read
 from frazil.hot.read.spark import register as register
+from frazil.hot.write.put import hot_writer as hot_writer
 from frazil.stream.api import run as run
 from frazil.stream.config import Pipeline as Pipeline
 from frazil.stream.config import load_pipelines as load_pipelines

@@ -14,8 +14,8 @@ from frazil.catalog.settings import ServerSettings
 from frazil.client.translate import ADLS, GCS, S3, Column
 from frazil.client.translate.table import Row
 from frazil.core.schema import show_type
-from frazil.hot.keys import FILE as HOT_FILE
-from frazil.hot.keys import TABLE as HOT_TABLE
+from frazil.hot.declared.keys import FILE as HOT_FILE
+from frazil.hot.declared.keys import TABLE as HOT_TABLE
 from frazil.stream.config.kafka_settings import OWNED
 from frazil.stream.config.keys import FILE, PIPELINE
 from frazil.stream.config.shapes import Either, Record

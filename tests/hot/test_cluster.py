@@ -10,7 +10,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.hot import declare
 from frazil.hot.cluster import load_cluster, parse_cluster
 from frazil.hot.datalake import read_datalake
-from frazil.hot.ddl import parse_ddl
+from frazil.hot.declared.ddl import parse_ddl
 
 SERVER = """\
 zookeeper.address: localhost:2181

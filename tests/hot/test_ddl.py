@@ -6,8 +6,8 @@ import pytest
 
 from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, ListType, MapType, StructType, show_type
-from frazil.hot.ddl import parse_ddl
-from frazil.hot.declaration import Declaration
+from frazil.hot.declared.ddl import parse_ddl
+from frazil.hot.declared.declaration import Declaration
 
 #: As it stands in the guide of Fluss for Lakekeeper.
 GUIDE = """\

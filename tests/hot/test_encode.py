@@ -14,8 +14,8 @@ import pytest
 
 from frazil.core.errors import InvalidInput
 from frazil.core.schema import Field, Schema, parse_type
-from frazil.hot.encode import JsonRows, Unwritable
-from frazil.hot.fit import CHUNK, Fit
+from frazil.hot.write.encode import JsonRows, Unwritable
+from frazil.hot.write.fit import CHUNK, Fit
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.decode.json import JsonDecoder
 from frazil.stream.source import RawBatch

@@ -23,10 +23,10 @@ from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot import declare
 from frazil.hot.create import create
-from frazil.hot.fit import CHUNK
-from frazil.hot.put import Writer
-from frazil.hot.sending import Sender
 from frazil.hot.table import HotTable
+from frazil.hot.write.fit import CHUNK
+from frazil.hot.write.put import Writer
+from frazil.hot.write.sending import Sender
 from frazil.stream.cdc.decode.decoder import change_decoder
 from frazil.stream.config.model import JsonFormat
 from frazil.stream.source import RawBatch

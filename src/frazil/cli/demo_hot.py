@@ -15,7 +15,7 @@ from frazil.cli.demo_stream import WAREHOUSE, Stack, arguments, ended, frazil, r
 from frazil.core.errors import ServiceError
 
 if TYPE_CHECKING:
-    from frazil.hot.put import Writer
+    from frazil.hot.write.put import Writer
 
 _TABLE = "shop.stock"
 _SQL = """\
@@ -58,8 +58,8 @@ def _looks(say: Say, stack: Stack, process: subprocess.Popen[bytes]) -> list[Fac
     from pyiceberg.catalog import load_catalog
 
     from frazil.client import Client
-    from frazil.hot.put import hot_writer
     from frazil.hot.read.arrow import read_arrow
+    from frazil.hot.write.put import hot_writer
 
     looks: list[Facts] = []
     uri = stack.server.catalog_uri

@@ -14,7 +14,7 @@ from frazil.core.errors import FrazilError, InvalidInput
 
 if TYPE_CHECKING:
     from frazil.hot.create import Created
-    from frazil.hot.ddl import Script, Statement
+    from frazil.hot.declared.ddl import Script, Statement
     from frazil.hot.table import HotTable
 
 _YAML = (".yaml", ".yml")
@@ -160,7 +160,7 @@ def show(at: At, name: str) -> None:
 
 def _script(file: str, namespace: tuple[str, ...]) -> Script:
     from frazil.hot.cluster import load_cluster
-    from frazil.hot.ddl import Script, Statement, parse_ddl
+    from frazil.hot.declared.ddl import Script, Statement, parse_ddl
 
     if Path(file).suffix.lower() in _YAML:
         tables = load_cluster(file).tables

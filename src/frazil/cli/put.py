@@ -14,7 +14,7 @@ from frazil.cli.clusters import At, at_cluster
 from frazil.core.errors import FrazilError, InvalidInput
 
 if TYPE_CHECKING:
-    from frazil.hot.put import Writer
+    from frazil.hot.write.put import Writer
 
 _READ = 4 * 1024 * 1024
 _SHOWN_SECONDS = 0.5
@@ -38,7 +38,7 @@ def put(at: At, table: str, file: str, delete: bool) -> None:
     """
     from frazil.client.naming import identifier
     from frazil.hot.find import load_hot_table
-    from frazil.hot.put import Writer
+    from frazil.hot.write.put import Writer
 
     found = load_hot_table(at.client, *identifier(table))
     count = 0

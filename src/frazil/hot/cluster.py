@@ -11,9 +11,9 @@ from typing import Any
 from frazil.client import Client, ClientCredentials, Retry
 from frazil.core.errors import InvalidConfig, InvalidInput
 from frazil.hot.datalake import PREFIX, Datalake, read_datalake
-from frazil.hot.declaration import Declaration
-from frazil.hot.keys import FILE
-from frazil.hot.yaml_tables import table_of
+from frazil.hot.declared.declaration import Declaration
+from frazil.hot.declared.keys import FILE
+from frazil.hot.declared.yaml_tables import table_of
 from frazil.stream.config import build
 from frazil.stream.config.build_source import plain
 from frazil.stream.config.model import CatalogConfig, SparkConfig

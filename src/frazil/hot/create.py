@@ -14,9 +14,9 @@ from frazil.client import Client
 from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace, NoSuchTable, SourceChanged
 from frazil.core.failpoints import reach
 from frazil.core.names import show
-from frazil.hot.declaration import Declaration
+from frazil.hot.declared.declaration import Declaration
+from frazil.hot.declared.options import BUCKETS
 from frazil.hot.differences import differences
-from frazil.hot.options import BUCKETS
 from frazil.hot.table import BINDING, Binding, HotTable, hot_table
 from frazil.hot.topics import SETTINGS, HotTopic, Topics
 

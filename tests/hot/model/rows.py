@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, Schema
-from frazil.hot.declaration import Declaration
+from frazil.hot.declared.declaration import Declaration
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _WORDS: Final = (None, "", "x", "yy", 'a "quoted" \\ word', "größer", "line\nbreak", "0")

@@ -17,10 +17,10 @@ from tests.hot.model.log import Log, Row, Values, encoded, partition_of, require
 
 import frazil
 from frazil.core.errors import NotFound, SourceChanged
-from frazil.hot.put import Writer
 from frazil.hot.read.arrow import read_arrow
 from frazil.hot.read.pins import Pins
 from frazil.hot.table import HotTable
+from frazil.hot.write.put import Writer
 
 if TYPE_CHECKING:
     from tests.hot.model.world import World

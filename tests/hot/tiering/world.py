@@ -23,7 +23,7 @@ from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot.cluster import Cluster
 from frazil.hot.create import create, drop
-from frazil.hot.declaration import Declaration
+from frazil.hot.declared.declaration import Declaration
 from frazil.hot.table import HotTable
 from frazil.hot.tiering.service import Tiering
 from frazil.lake.session import use_catalog

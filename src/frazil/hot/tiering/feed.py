@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
-from frazil.hot.options import BUCKETS
+from frazil.hot.declared.options import BUCKETS
 from frazil.hot.table import HotTable
 from frazil.stream.cdc.feed import Goal, OneTopic
 from frazil.stream.cdc.transactions import Tail

@@ -11,7 +11,7 @@ from frazil.core.errors import InvalidConfig, InvalidInput
 from frazil.core.names import check_levels, check_name, show
 from frazil.core.partitioning import PartitionField, bind
 from frazil.core.schema import Field, Schema, primitives, show_type
-from frazil.hot.options import BUCKET_KEY, BUCKETS, REPLICAS, check_options
+from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS, check_options
 from frazil.hot.table import LETTERS, table_name
 from frazil.stream.config.values import names_problem, topic, type_problem
 

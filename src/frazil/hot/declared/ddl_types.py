@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from frazil.core.schema import Field, ListType, MapType, StructType, Type
 
 if TYPE_CHECKING:
-    from frazil.hot.ddl_parser import Parser
+    from frazil.hot.declared.ddl_parser import Parser
 
 _DIGITS = 38
 _MICROS = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from frazil.hot.ddl_tokens import Token, tokens, wrong
+from frazil.hot.declared.ddl_tokens import Token, tokens, wrong
 
 
 class Parser:

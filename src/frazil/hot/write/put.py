@@ -18,13 +18,13 @@ from frazil.core.errors import InvalidInput, Unsupported
 from frazil.core.schema import Schema
 from frazil.hot.cluster import Cluster, load_cluster
 from frazil.hot.create import check_log
-from frazil.hot.encode import JsonRows, Unwritable
+from frazil.hot.declared.options import BUCKET_KEY
 from frazil.hot.find import load_hot_table
-from frazil.hot.fit import Fit
-from frazil.hot.options import BUCKET_KEY
-from frazil.hot.sending import Sender
 from frazil.hot.table import HotTable
 from frazil.hot.topics import Topics
+from frazil.hot.write.encode import JsonRows, Unwritable
+from frazil.hot.write.fit import Fit
+from frazil.hot.write.sending import Sender
 from frazil.stream.config.model import CatalogConfig
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Writer:
         return {self.table.key[0]: given}
 
     def _put_frame(self, frame: DataFrame) -> int:
-        from frazil.hot.frames import put_frame
+        from frazil.hot.write.frames import put_frame
 
         # What was put before comes before.
         self.flush()

@@ -9,9 +9,9 @@ from typing import Any, Required, TypedDict, Unpack
 from frazil.client.naming import identifier
 from frazil.core.errors import InvalidInput
 from frazil.core.schema import Field, Schema
-from frazil.hot.declaration import Declaration
-from frazil.hot.keys import TABLE
-from frazil.hot.options import BUCKET_KEY, BUCKETS, REPLICAS
+from frazil.hot.declared.declaration import Declaration
+from frazil.hot.declared.keys import TABLE
+from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS
 from frazil.hot.table import AUTO_COMPACTION, AUTO_EXPIRE, ENABLED, FRESHNESS, KEEP, LETTERS
 from frazil.stream.config.build import column
 from frazil.stream.config.build_source import plain

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from frazil.core.errors import InvalidInput
 from frazil.core.partitioning import PartitionField
 from frazil.core.schema import Field, Schema
-from frazil.hot.ddl_parser import Parser
-from frazil.hot.ddl_types import read_type
-from frazil.hot.declaration import Declaration, split_options
+from frazil.hot.declared.ddl_parser import Parser
+from frazil.hot.declared.ddl_types import read_type
+from frazil.hot.declared.declaration import Declaration, split_options
 
 #: Where tables are that name no database.
 DEFAULT_DATABASE = "default"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.core.errors import InvalidInput
-from frazil.hot.put import Encoding
-from frazil.hot.sending import Sender
 from frazil.hot.table import HotTable
+from frazil.hot.write.put import Encoding
+from frazil.hot.write.sending import Sender
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

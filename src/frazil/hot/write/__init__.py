@@ -1,0 +1,1 @@
+"""Rows and deletes into the log of a hot table."""
