@@ -190,6 +190,18 @@ def test_drop(client: Client, brokers: dict[str, str]) -> None:
     assert drop(client, brokers, declared.namespace, declared.name, topic=True, purge=True).topic_deleted
 
 
+def test_a_log_whose_table_is_not_known_is_not_deleted(
+    client: Client, kafka: Kafka, brokers: dict[str, str]
+) -> None:
+    declared = orders()
+    create(declared, client, brokers)
+    _produce(kafka, declared.topic)
+    drop(client, brokers, declared.namespace, declared.name)
+    with pytest.raises(Conflict, match="1 records, which may be the log of a table elsewhere"):
+        drop(client, brokers, declared.namespace, declared.name, topic=True)
+    assert Topics(brokers).find(declared.topic) is not None
+
+
 def test_a_foreign_topic_is_not_deleted(client: Client, kafka: Kafka, brokers: dict[str, str]) -> None:
     declared = orders()
     create(declared, client, brokers)

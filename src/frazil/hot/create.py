@@ -143,10 +143,17 @@ def check_log(table: HotTable, topics: Topics) -> HotTopic:
 
 
 def _rest(topics: Topics, name: str) -> Dropped:
-    """A drop that died behind the table: its topic is known by the name, and by what hot tables set."""
+    """A drop that died behind the table. Whose log the topic was is not known any more, and it may be that of
+    a table of this name in another catalog: one with records is not touched."""
     there = topics.find(name)
     if there is None or there.others:
         raise NoSuchTable(f"there is no hot table {name}, and no topic that one could have left behind")
+    if there.records:
+        raise Conflict(
+            f"there is no hot table {name} in this catalog, but a topic of that name with about "
+            f"{there.records} records, which may be the log of a table elsewhere. If it is not, delete it "
+            "with Kafka's own tools"
+        )
     topics.delete(name)
     return Dropped(name, name, topic_deleted=True)
 
