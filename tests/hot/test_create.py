@@ -218,7 +218,7 @@ def test_more_partitions_are_refused(client: Client, kafka: Kafka, brokers: dict
     create(declared, client, brokers)
     (grown,) = kafka.admin.create_partitions([NewPartitions(declared.topic, 5)]).values()
     grown.result(30)
-    with pytest.raises(SourceChanged, match="has 5 partitions, and was made with 2"):
+    with pytest.raises(SourceChanged, match="made with 2 partitions and has 5"):
         create(declared, client, brokers, if_not_exists=True)
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.client import Client
-from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace, NoSuchTable, SourceChanged
+from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace, NoSuchTable
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.hot.declared.declaration import Declaration
 from frazil.hot.declared.options import BUCKETS
 from frazil.hot.differences import differences
+from frazil.hot.log import require_topic
 from frazil.hot.table import BINDING, Binding, HotTable, hot_table
 from frazil.hot.topics import SETTINGS, HotTopic, Topics
 
@@ -119,29 +120,6 @@ def drop(
     return Dropped(where, found.topic, topic_deleted=True)
 
 
-def check_log(table: HotTable, topics: Topics) -> HotTopic:
-    """The topic of the table; SourceChanged if it is not the one that it was made with."""
-    topic = topics.find(table.topic)
-    if topic is None:
-        raise SourceChanged(
-            f"the topic {table.topic} of the hot table {table} is not there: rows that were not in Iceberg "
-            "yet are gone. Drop the table and create it again, or look whether this is its cluster"
-        )
-    if topic.id != table.binding.topic_id:
-        raise SourceChanged(
-            f"the topic {table.topic} was deleted and made again (its id is {topic.id}, that of the hot "
-            f"table {table} is {table.binding.topic_id}). Drop the table and create it again"
-        )
-    buckets = int(table.properties.get(BUCKETS, topic.partitions))
-    if table.key and topic.partitions != buckets:
-        raise SourceChanged(
-            f"the topic {table.topic} has {topic.partitions} partitions, and was made with {buckets}: "
-            "changes of one row are in two of them now, and which is the newer one cannot be told. The "
-            "partitions of a table with a primary key cannot be changed; create another one and copy the rows"
-        )
-    return topic
-
-
 def _rest(topics: Topics, name: str) -> Dropped:
     """A drop that died behind the table. Whose log the topic was is not known any more, and it may be that of
     a table of this name in another catalog: one with records is not touched."""
@@ -183,7 +161,7 @@ def _same(
             f"the hot table {declaration} exists already, and not as declared: {'; '.join(found_otherwise)}. "
             "Declare it as it is, or drop it first"
         )
-    check_log(found, topics)
+    require_topic(found, topics.look(found.topic))
     return Created(found)
 
 

@@ -69,7 +69,7 @@ class Topics:
 
     def find(self, name: str) -> HotTopic | None:
         """The topic of that name."""
-        view = self._view(name)
+        view = self.look(name)
         topic = view.topics.get(name)
         if topic is None:
             return None
@@ -101,12 +101,13 @@ class Topics:
         except _Gone:
             return
         deadline = time.monotonic() + _SECONDS
-        while self._view(name).topics:
+        while self.look(name).topics:
             if time.monotonic() > deadline:
                 raise Unavailable(f"the topic {name} is still there, {_SECONDS:.0f}s after it was deleted")
             time.sleep(_POLL_SECONDS)
 
-    def _view(self, name: str) -> LogView:
+    def look(self, name: str) -> LogView:
+        """The cluster, as far as this topic goes."""
         return KafkaLog(KafkaSource(self._kafka, topics=(name,)), timeout_seconds=self._timeout).look()
 
     def _settings(self, name: str) -> dict[str, str]:

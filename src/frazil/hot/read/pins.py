@@ -18,16 +18,15 @@ import msgspec
 from frazil.client import Client
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound, SourceChanged, Unavailable
 from frazil.core.names import show
+from frazil.hot.log import remade, require_topic
 from frazil.hot.table import TIERING, HotTable, current_schema, hot_table, table_name
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.kafka.feed import KafkaReader
-from frazil.stream.kafka.log import KafkaLog, LogView
+from frazil.stream.kafka.log import KafkaLog, LogView, Topic
 from frazil.stream.source import Slice
 
 PINS_VERSION = 1
-#: The table property with the number of partitions that its topic was made with.
-BUCKETS = "bucket.num"
 _PEEK = 64
 
 
@@ -186,7 +185,6 @@ def log_ends(found: Pinned, kafka: Mapping[str, str] | None = None) -> tuple[int
     assert found.hot is not None, "ordinary tables have no log"
     view = _log(found.hot, kafka or {}).look()
     _require_same(found.hot, view, found.pins.topic_id)
-    _require_partitions(found.hot, view.topics[found.hot.topic].partitions, len(found.pins.ends))
     return view.ends[found.hot.topic]
 
 
@@ -206,9 +204,7 @@ def _with_log(
 ) -> Pins:
     position = _position(hot, MetadataHistory(metadata))
     view = _log(hot, kafka).look()
-    _require_same(hot, view, hot.binding.topic_id)
-    partitions = view.topics[hot.topic].partitions
-    _require_partitions(hot, partitions, len(position))
+    partitions = require_topic(hot, view).partitions
     # New partitions of a log table begin at 0, as everything does that was never tiered.
     starts = position + (0,) * (partitions - len(position))
     made = msgspec.structs.replace(
@@ -253,34 +249,11 @@ def _log(hot: HotTable, kafka: Mapping[str, str]) -> KafkaLog:
     return KafkaLog(KafkaSource(hot.settings(kafka), topics=(hot.topic,)))
 
 
-def _require_same(hot: HotTable, view: LogView, topic_id: str) -> None:
-    if view.source != hot.binding.source:
-        raise SourceChanged(
-            f"the log of the hot table {hot} is on {hot.binding.source}, and this is {view.source}: give the "
-            "brokers of that cluster"
-        )
-    if hot.topic not in view.topics:
-        raise SourceChanged(
-            f"the topic {hot.topic} of the hot table {hot} is gone, and with it what was not tiered: drop "
-            "the table and create it again; what is in Iceberg can be read as an ordinary table"
-        )
-    found = view.topics[hot.topic].id
-    if found != topic_id:
-        raise SourceChanged(
-            f"the topic {hot.topic} of the hot table {hot} was deleted and made again (its id was {topic_id} "
-            f"and is {found}): its records are others at the same offsets. Drop the table and create it again"
-        )
-
-
-def _require_partitions(hot: HotTable, found: int, tiered: int) -> None:
-    """Of a keyed table, another number of partitions leads keys elsewhere: their order would be lost."""
-    made = int(hot.properties.get(BUCKETS, tiered or found))
-    if found < max(made, tiered) or (hot.key and found != made):
-        raise SourceChanged(
-            f"the topic {hot.topic} of the hot table {hot} was made with {made} partitions and has {found}: "
-            "changes of one key are then in several partitions, and nobody knows which is the last. Create "
-            "another hot table with that many buckets, and write the rows of this one to it"
-        )
+def _require_same(hot: HotTable, view: LogView, topic_id: str) -> Topic:
+    """The topic that was pinned."""
+    if hot.binding.topic_id != topic_id:
+        raise remade(hot, topic_id, hot.binding.topic_id)
+    return require_topic(hot, view)
 
 
 def _require_kept(hot: HotTable, view: LogView, starts: Sequence[int], ends: Sequence[int]) -> None:

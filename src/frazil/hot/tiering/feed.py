@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
-from frazil.hot.declared.options import BUCKETS
+from frazil.hot.log import require_topic
 from frazil.hot.table import HotTable
 from frazil.stream.cdc.feed import Goal, OneTopic
 from frazil.stream.cdc.transactions import Tail
@@ -50,12 +50,12 @@ class HotFeed:
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         """All of the log: nothing of it was ever tiered."""
         view, table = self._view or self.look(), self._tables[topic]
-        found = self._required(table, view)
+        found = require_topic(table, view)
         return view.source, {topic: Position(id=found.id, next=(0,) * found.partitions)}
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         view = self._view or self.look()
-        self._required(self._tables[topic], view)
+        require_topic(self._tables[topic], view)
         one = OneTopic(self._log, topic, view)
         # Not looked at twice: a table that stops is tried again later, and the others do not wait meanwhile.
         try:
@@ -87,36 +87,6 @@ class HotFeed:
 
     def close(self) -> None:
         """Connections end with the process."""
-
-    def _required(self, table: HotTable, view: LogView) -> Topic:
-        """The topic that the table was made with."""
-        bound = table.binding
-        if view.source != bound.source:
-            raise SourceChanged(
-                f"the log of the hot table {table} is on {bound.source}, and this is {view.source}: give the "
-                "brokers of that cluster"
-            )
-        found = view.topics.get(table.topic)
-        if found is None:
-            raise SourceChanged(
-                f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered. "
-                "Drop the table and create it again"
-            )
-        if found.id != bound.topic_id:
-            raise SourceChanged(
-                f"the topic {table.topic} of the hot table {table} was deleted and made again (its id was "
-                f"{bound.topic_id} and is {found.id}): its records are others at the same offsets. Drop the "
-                "table and create it again"
-            )
-        made = int(table.properties.get(BUCKETS, found.partitions))
-        if table.key and found.partitions != made:
-            raise SourceChanged(
-                f"the topic {table.topic} of the hot table {table} was made with {made} partitions and has "
-                f"{found.partitions}: changes of one key are then in several partitions, and nobody knows "
-                "which is the last. Nothing more of it is tiered; create another hot table with that many "
-                "buckets, and write the rows to it"
-            )
-        return found
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from frazil.client.naming import identifier
 from frazil.core.errors import InvalidInput, Unsupported
 from frazil.core.schema import Schema
 from frazil.hot.cluster import Cluster, load_cluster
-from frazil.hot.create import check_log
 from frazil.hot.declared.options import BUCKET_KEY
 from frazil.hot.find import load_hot_table
+from frazil.hot.log import require_topic
 from frazil.hot.table import HotTable
 from frazil.hot.topics import Topics
 from frazil.hot.write.encode import JsonRows, Unwritable
@@ -96,7 +96,7 @@ class Writer:
         self.table = table
         self._settings = table.settings(kafka or {})
         # The log must be the one that the table was made with.
-        check_log(table, Topics(self._settings))
+        require_topic(table, Topics(self._settings).look(table.topic))
         self._sender = Sender(table.topic, self._settings)
         self._encoding = Encoding(table, self._sender.largest)
 

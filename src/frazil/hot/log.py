@@ -1,0 +1,48 @@
+"""Whether the log of a hot table is still the one that it was made with."""
+
+from __future__ import annotations
+
+from frazil.core.errors import SourceChanged
+from frazil.hot.declared.options import BUCKETS
+from frazil.hot.table import HotTable
+from frazil.stream.kafka.log import LogView, Topic
+
+
+def require_topic(table: HotTable, view: LogView) -> Topic:
+    """The topic of the table, in a view of its cluster; SourceChanged: it is another one."""
+    bound = table.binding
+    if view.source != bound.source:
+        raise SourceChanged(
+            f"the log of the hot table {table} is on {bound.source}, and this is {view.source}: give the "
+            "brokers of that cluster"
+        )
+    found = view.topics.get(table.topic)
+    if found is None:
+        raise SourceChanged(
+            f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered: "
+            "drop the table and create it again; what is in Iceberg can be read as an ordinary table"
+        )
+    if found.id != bound.topic_id:
+        raise remade(table, bound.topic_id, found.id)
+    _require_partitions(table, found.partitions)
+    return found
+
+
+def remade(table: HotTable, was: str, now: str) -> SourceChanged:
+    """The error of a topic that was made again."""
+    return SourceChanged(
+        f"the topic {table.topic} of the hot table {table} was deleted and made again (its id was {was} and "
+        f"is {now}): its records are others at the same offsets. Drop the table and create it again"
+    )
+
+
+def _require_partitions(table: HotTable, found: int) -> None:
+    """More of them lead keys elsewhere, and the order of their changes would be lost."""
+    made = int(table.properties.get(BUCKETS, found))
+    if found < made or (table.key and found != made):
+        raise SourceChanged(
+            f"the topic {table.topic} of the hot table {table} was made with {made} partitions and has "
+            f"{found}: changes of one key are then in several partitions, and nobody knows which is the "
+            "last. The partitions of a table with a primary key cannot be changed: create another hot table "
+            "with that many buckets, and write the rows of this one to it"
+        )
