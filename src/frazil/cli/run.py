@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frazil.stream.events import Event, Observer
     from frazil.stream.observe import Board, Terminal
 
+F = TypeVar("F", bound=Callable[..., Any])
 _HOW_TO_STOP = "Ctrl-C finishes the round in hand and stops"
 _STOPPING = "Stopping: the round in hand is finished first. Ctrl-C again stops at once and loses nothing."
 
@@ -50,31 +51,46 @@ class _Display:
             self.say(_STOPPING)
 
 
+#: How a command that runs on and on is shown and watched.
+_SHOWN = (
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(0, 65535),
+        metavar="PORT",
+        help="Serve /metrics (Prometheus) and /health there; 0 takes a free port.",
+    ),
+    click.option(
+        "--metrics-host",
+        default="127.0.0.1",
+        show_default=True,
+        metavar="HOST",
+        help="Address to serve them on.",
+    ),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object for each event, for programs."
+    ),
+    click.option("--plain", is_flag=True, help="Log lines instead of live progress, on a terminal too."),
+    click.option(
+        "--spark-log",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where Spark's own messages go.  [default: a temporary file, kept after a failure]",
+    ),
+)
+
+
+def shown_options(command: F) -> F:
+    """`--metrics-port`, `--json` and the like, as `run_loops` takes them."""
+    for option in reversed(_SHOWN):
+        command = option(command)
+    return command
+
+
 @click.command(short_help="Run pipelines: Kafka topics into Iceberg tables, exactly once.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[PIPELINE]...")
 @click.option("--once", is_flag=True, help="Stop when everything that is in the log now has been written.")
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    help="Serve /metrics (Prometheus) and /health there; 0 takes a free port.",
-)
-@click.option(
-    "--metrics-host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="HOST",
-    help="Address to serve them on.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each event, for programs.")
-@click.option("--plain", is_flag=True, help="Log lines instead of live progress, on a terminal too.")
-@click.option(
-    "--spark-log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where Spark's own messages go.  [default: a temporary file, kept if a pipeline fails]",
-)
+@shown_options
 def run(
     file: Path,
     names: tuple[str, ...],

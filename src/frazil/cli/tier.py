@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from frazil.cli.clusters import cluster_of, cluster_options
-from frazil.cli.run import Work, run_loops
+from frazil.cli.run import Work, run_loops, shown_options
 from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,27 +37,7 @@ _DATALAKE, _KAFKA, _FLUSS = "--datalake.", "--kafka.", "--fluss."
     show_default=True,
     help="The table that lags and breaches are written to, once a minute; 'none' for no such table.",
 )
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    help="Serve /metrics (Prometheus) and /health there; 0 takes a free port.",
-)
-@click.option(
-    "--metrics-host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="HOST",
-    help="Address to serve them on.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each event, for programs.")
-@click.option("--plain", is_flag=True, help="Log lines instead of live progress, on a terminal too.")
-@click.option(
-    "--spark-log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where Spark's own messages go.  [default: a temporary file, kept if tiering fails]",
-)
+@shown_options
 @click.pass_context
 def tier(
     context: click.Context,
