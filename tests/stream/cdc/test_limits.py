@@ -58,7 +58,7 @@ def test_rounds_are_short_when_keys_end_soon(
         source.send(producer, topic)
     line = pipeline(world, "", "cdc_{table}", topics=topics, limits={"records_per_round": 8})
     monkeypatch.setattr(Loop, "_measure", lambda self, records, started: setattr(self, "_rate", 10.0))
-    monkeypatch.setattr(TableKeys, "end", lambda self: datetime(2000, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr(TableKeys, "end", lambda self, tables: datetime(2000, 1, 1, tzinfo=UTC))
     world.run(line)
     read = [
         event.read
