@@ -46,6 +46,8 @@ def test_tables_come_go_and_change(world: World) -> None:
         fast = world.table(key=(), table__datalake__freshness="2s")
         fast.put(1, 2, 3)
         service.until(fast.complete)
+        # Else that nothing is reported of it would prove nothing.
+        service.until(lambda: _last(service.seen.of(FreshnessReported), fast) is not None)
         # Disabled: what is put stays in the log.
         fast.alter(table__datalake__enabled="false")
         service.until(lambda: _last(service.seen.of(FreshnessReported), fast) is None)

@@ -64,6 +64,7 @@ def _same(catalog: Catalog, shop: Shop, table: str) -> bool:
     return in_lake(catalog, shop, table) == in_database(shop, table)
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_begins_anew(shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog) -> None:
     shop.run(_SCHEMA)
     given = config(shop, frazil_sqlite)

@@ -84,6 +84,7 @@ def test_a_copy_survives_kills(shop: Shop, frazil_sqlite: FrazilServer, catalog:
     assert shop.confirmed() > at, "the database can forget what has landed"
 
 
+@pytest.mark.exhaustive
 def test_a_table_that_cannot_go_on_stops_no_other(
     shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
 ) -> None:
