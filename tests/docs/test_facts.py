@@ -100,7 +100,7 @@ def test_versions_are_those_that_are_tested() -> None:
         *project["dependency-groups"]["test"],
     ]
     for name in ("pyspark==", "pyiceberg[pyarrow]==", "duckdb=="):
-        (pin,) = [wanted for wanted in pinned if wanted.startswith(name)]
+        (pin,) = {wanted for wanted in pinned if wanted.startswith(name)}
         assert pin in text
     lock = (ROOT / "src/frazil/jvm/locks/spark-iceberg.txt").read_text("utf-8")
     for coordinate in re.findall(r"org\.apache\.iceberg:[\w.-]+:[\d.]*\d", text):

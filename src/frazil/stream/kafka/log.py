@@ -101,8 +101,10 @@ class KafkaLog:
         self._timeout = timeout_seconds
         self._pattern_seconds = pattern_seconds
         self._listed: tuple[float, tuple[str, ...]] | None = None
-        self._fault: KafkaError | None = None
-        settings = {**admin_settings(source.settings), "error_cb": self._note}
+        # Not a method of this object: the client would then be part of a cycle, and Python might come to
+        # destroy it in one of the client's own threads, which does not survive that.
+        self._faults = _Faults()
+        settings = {**admin_settings(source.settings), "error_cb": self._faults.note}
         try:
             self._admin = AdminClient(settings, logger=logger)
         except (KafkaException, ValueError, TypeError) as error:
@@ -267,16 +269,16 @@ class KafkaLog:
                 found = future.result(_POLL_SECONDS)
             except TimeoutError:
                 self._admin.poll(0)
-                fault = self._fault
+                fault = self._faults.last
                 # It would go on trying to log in until the time is over.
                 if fault is not None and fault.code() in _FATAL:
-                    self._fault = None
+                    self._faults.last = None
                     raise kafka_error(fault, f"could not {tried}", self._source.settings) from None
             except KafkaException as error:
                 raise self._translated(tried, error) from None
             else:
                 self._admin.poll(0)
-                self._fault = None
+                self._faults.last = None
                 return found
 
     def _translated(self, tried: str, error: KafkaException) -> FrazilError:
@@ -287,14 +289,21 @@ class KafkaLog:
         if told.code() in _MOVING:
             return _Unsettled(f"could not {tried} at {addresses(self._source.settings)}: {told.str()}")
         # What the connection said is nearer to the cause than "timed out".
-        cause = self._fault if told.code() < 0 and self._fault is not None else told
-        self._fault = None
+        cause = self._faults.last if told.code() < 0 and self._faults.last is not None else told
+        self._faults.last = None
         return kafka_error(cause, f"could not {tried}", self._source.settings)
 
-    def _note(self, error: KafkaError) -> None:
-        known = self._fault is not None and self._fault.code() in _FATAL
+
+class _Faults:
+    """The last error of the connection that tells something."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+
+    def note(self, error: KafkaError) -> None:
+        known = self.last is not None and self.last.code() in _FATAL
         if not known and error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            self._fault = error
+            self.last = error
 
 
 class _Unsettled(Unavailable):
