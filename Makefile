@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.frazil-setup
+CLASSES := $(VENV)/spark-classes.jsa
 CODE := src tests tools examples hatch_build.py $(wildcard bench)
 ARGS ?=
 
@@ -33,15 +34,15 @@ example: $(STAMP) ## Generic tables: Spark and pyarrow write with keys that reac
 ##@ Test (ARGS="-k name" goes to pytest)
 
 .PHONY: test
-test: $(STAMP) ## Everything that matters, with real services; under 30 minutes on two cores
-	$(BIN)/python tools/test_halves.py -m "not exhaustive" $(ARGS)
+test: $(STAMP) $(CLASSES) ## Everything that matters, with real services; under 30 minutes on two cores
+	$(BIN)/python tools/test_parts.py -m "not exhaustive" $(ARGS)
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## The inner loop: no service, no JVM; under a minute
 	$(BIN)/python -m pytest -m "not services and not jvm and not slow and not exhaustive" $(ARGS)
 
 .PHONY: test-all
-test-all: $(STAMP) ## The long and exhaustive versions too
+test-all: $(STAMP) $(CLASSES) ## The long and exhaustive versions too
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check
@@ -61,7 +62,7 @@ format: $(STAMP) ## Rewrite the code as `make check` wants it
 ##@ Measure
 
 .PHONY: bench
-bench: bench-catalog bench-ingest bench-cdc bench-hot ## All benchmarks
+bench: bench-catalog bench-ingest bench-cdc bench-hot bench-lineage ## All benchmarks
 
 .PHONY: bench-catalog
 bench-catalog: $(STAMP) ## The catalog against Iceberg's reference server
@@ -78,6 +79,10 @@ bench-cdc: $(STAMP) ## Change data into Iceberg against Spark's MERGE and Flink 
 .PHONY: bench-hot
 bench-hot: $(STAMP) ## Union reads against plain ones (10 million rows), 50 hot tables at freshness 30 s
 	$(BIN)/python -m bench.hot $(ARGS)
+
+.PHONY: bench-lineage
+bench-lineage: $(STAMP) ## Lineage of jobs on a real Flink cluster, beside DataHub's own source
+	$(BIN)/python -m bench.lineage $(ARGS)
 
 .PHONY: soak-cdc
 soak-cdc: $(STAMP) ## Half an hour of pgbench into Iceberg, formats 2 and 3: memory and reads stay flat
@@ -99,3 +104,6 @@ clean: ## Remove what was built here (downloads in the cache directory stay)
 $(STAMP): locks/build.txt locks/dev.txt pyproject.toml tools/setup.sh hatch_build.py $(wildcard src/frazil/stream/native/*.[ch])
 	@PYTHON="$(PYTHON)" bash tools/setup.sh "$(VENV)"
 	@touch $@
+
+$(CLASSES): $(STAMP) tools/class_archive.py
+	@$(BIN)/python tools/class_archive.py $@

@@ -6,7 +6,9 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,9 +47,20 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure() -> None:
-    """A shell's background job is begun with SIGINT ignored, and pipelines are stopped by that."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _short_lived())
+    # A shell's background job is begun with it ignored, and pipelines are stopped by it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _short_lived() -> str:
+    """Options of a JVM that lives for seconds: compiling for speed would cost more than it saves.
+
+    The archive, which `make test` writes, is of one Java and one Spark; others do as if it were not there.
+    """
+    archive = Path(sys.prefix) / "spark-classes.jsa"
+    archived = f" -XX:SharedArchiveFile={archive} -Xlog:disable" if archive.is_file() else ""
+    return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{archived}"
 
 
 @pytest.hookimpl(tryfirst=True)

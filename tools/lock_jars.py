@@ -41,6 +41,8 @@ FLINK_VERSION = "2.1.3"
 # The newest for that Flink, and the Hadoop it was built with.
 FLINK_ICEBERG_VERSION = "1.11.0"
 FLINK_HADOOP = "3.4.1"
+FLINK_JDBC_VERSION = "4.0.0-2.0"
+POSTGRES_JDBC = "42.7.5"
 KIT_ICEBERG_VERSION = "1.11.0"
 # The release that pyspark's own Hadoop jars are of.
 HADOOP_AWS = "3.4.2"
@@ -109,7 +111,7 @@ SETS: dict[str, list[Dependency]] = {
         deep("org.eclipse.jetty.compression", "jetty-compression-server", JETTY),
         deep("org.eclipse.jetty.compression", "jetty-compression-gzip", JETTY),
         deep("org.xerial", "sqlite-jdbc", "3.53.0.0"),
-        deep("org.postgresql", "postgresql", "42.7.5"),
+        deep("org.postgresql", "postgresql", POSTGRES_JDBC),
         deep("org.junit.jupiter", "junit-jupiter", JUNIT),
         deep("org.junit.platform", "junit-platform-suite-api", JUNIT_PLATFORM),
         deep("org.junit.platform", "junit-platform-suite-engine", JUNIT_PLATFORM),
@@ -160,6 +162,9 @@ SETS: dict[str, list[Dependency]] = {
     FLINK: [
         plain("org.apache.flink", "flink-sql-gateway", FLINK_VERSION),
         plain("org.apache.flink", "flink-sql-connector-kafka", "4.0.1-2.0"),
+        plain("org.apache.flink", "flink-connector-jdbc-core", FLINK_JDBC_VERSION),
+        plain("org.apache.flink", "flink-connector-jdbc-postgres", FLINK_JDBC_VERSION),
+        plain("org.postgresql", "postgresql", POSTGRES_JDBC),
         plain(ICEBERG, "iceberg-flink-runtime-2.1", FLINK_ICEBERG_VERSION),
         plain("org.apache.hadoop", "hadoop-client-api", FLINK_HADOOP),
         plain("org.apache.hadoop", "hadoop-client-runtime", FLINK_HADOOP),

@@ -13,7 +13,7 @@ from bench.cdc.changes import PARTITIONS
 from bench.cdc.reader import CATALOG, MASTER, MEMORY
 from bench.cdc.rows import SCHEMA
 from frazil.core.errors import FrazilError
-from frazil.jvm.jars import SPARK_ICEBERG, SPARK_KAFKA, jars
+from frazil.jvm.jars import SPARK_KAFKA, jars
 from frazil.lake.session import spark_session, spark_settings
 from frazil.stream.events import Claimed, Event, RoundCommitted
 
@@ -111,7 +111,7 @@ def _ours(work: Work) -> tuple[Callable[..., Any], Callable[[], None]]:
 
 def _merge(work: Work) -> tuple[Callable[..., Any], Callable[[], None]]:
     """A batch read of Spark's Kafka source, the last change of each key, and a MERGE of them."""
-    libraries = ",".join(str(jar) for jar in (*jars(SPARK_ICEBERG), *jars(SPARK_KAFKA)))
+    libraries = ",".join(str(jar) for jar in jars(SPARK_KAFKA))
     settings = spark_settings(work.catalog_uri, name=CATALOG) | {"spark.jars": libraries}
     spark = spark_session(settings, master=MASTER, memory=MEMORY)
     columns = ", ".join(f"{name}: {_SPARK_TYPES.get(kind, kind)}" for name, kind in SCHEMA.items())

@@ -15,7 +15,7 @@ from bench.ingest.encodings import Name, format_of
 from bench.ingest.messages import SCHEMA
 from bench.ingest.place import NAMESPACE
 from frazil.core.schema import Field, Schema
-from frazil.jvm.jars import SPARK_ICEBERG, SPARK_KAFKA, jars
+from frazil.jvm.jars import SPARK_KAFKA, jars
 from frazil.lake.session import spark_session, spark_settings
 from frazil.stream.config.model import (
     CatalogConfig,
@@ -80,7 +80,7 @@ def serve_steady(
 
 def _plain(addresses: Addresses) -> tuple[SparkSession, Ingest]:
     """Structured Streaming with Spark's own Kafka source, as its manual shows it."""
-    libraries = ",".join(str(jar) for jar in (*jars(SPARK_ICEBERG), *jars(SPARK_KAFKA)))
+    libraries = ",".join(str(jar) for jar in jars(SPARK_KAFKA))
     settings = spark_settings(addresses.catalog_uri, name="lake") | {"spark.jars": libraries}
     spark = spark_session(settings, master=_MASTER, memory=_MEMORY)
     columns = ", ".join(f"{name} {_SPARK_TYPES.get(kind, kind)}" for name, kind in SCHEMA.items())

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 import pytest
-from tests.catalog.api.client import connect, schema
+from tests.catalog.api.client import add_snapshot, connect, schema
 from tests.cli.conftest import Command, Run
 
 from frazil.cli.main import cli
@@ -283,6 +283,13 @@ def test_tables(frazil: Frazil, namespace: str, frazil_sqlite: FrazilServer) -> 
     assert "long not null" in shown
     assert parsed(frazil("table", "show", f"{namespace}.orders", "--metadata"))["format-version"] == 2
     assert parsed(frazil("table", "show", f"{namespace}.orders", "--json"))["metadata-location"] == location
+    summary = {"operation": "append", "flink.job-id": "e3b8c5c5"}
+    when = {"timestamp-ms": 1_700_000_000_000}
+    catalog.commit([namespace], "orders", add_snapshot(1, summary=summary, **when)).ok()
+    written, *found = rows(frazil("table", "jobs", f"{namespace}.orders"))
+    assert written == ["KIND", "JOB", "COMMITS", "FIRST", "LAST"]
+    assert found == [["flink", "e3b8c5c5", "1", "2023-11-14T22:13:20+00:00", "2023-11-14T22:13:20+00:00"]]
+    assert parsed(frazil("table", "jobs", f"{namespace}.orders", "--json"))[0]["id"] == "e3b8c5c5"
     done(frazil("table", "rename", f"{namespace}.orders", f"{namespace}.sales"))
     refused(frazil("table", "drop", f"{namespace}.sales"), "Drop the table", code=2)
     done(frazil("table", "drop", f"{namespace}.sales", "--yes"))

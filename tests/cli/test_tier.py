@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from frazil.cli.hot_status import is_hot, lines
+from frazil.cli.hot_status import document, is_hot, lines
 from frazil.cli.main import cli
 from frazil.cli.tier import flags
 from frazil.core.errors import InvalidInput
@@ -74,7 +75,12 @@ def test_how_a_hot_table_is_shown() -> None:
     assert lines(late, 0.0)[1:] == [
         "  kind         keyed",
         "  lag          31.5 s (promised: 30s, BROKEN)",
+        "  breaches     not known",
         "  in log only  12 offsets",
         "  tiered       never",
     ]
+    assert lines(replace(late, breaches=0), 0.0)[3] == "  breaches     none in 24 hours"
+    told = replace(late, breaches=1200, cause="round")
+    assert lines(told, 0.0)[3] == "  breaches     1,200 in 24 hours, the last one: round"
+    assert (document(told)["breaches"], document(told)["cause"]) == (1200, "round")
     assert not HotStatus("a.b", "a.b", enabled=False, freshness=1.0, lag=9.0).breach

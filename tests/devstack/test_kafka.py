@@ -52,6 +52,7 @@ def test_a_topic_is_made_once_and_never_by_itself(kafka: Kafka) -> None:
     assert asked.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
+@pytest.mark.exhaustive
 def test_messages_outlast_a_kill() -> None:
     with Kafka() as kafka:
         cluster = kafka.admin.list_topics(timeout=30).cluster_id

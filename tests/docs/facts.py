@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
 from tests.docs.blocks import ROOT, table_after
 
 from frazil.catalog.metrics import RequestMetrics
@@ -16,11 +17,13 @@ from frazil.client.translate.table import Row
 from frazil.core.schema import show_type
 from frazil.hot.declared.keys import FILE as HOT_FILE
 from frazil.hot.declared.keys import TABLE as HOT_TABLE
+from frazil.hot.tiering.metrics import HotMetrics
 from frazil.stream.config.kafka_settings import OWNED
 from frazil.stream.config.keys import FILE, PIPELINE
 from frazil.stream.config.shapes import Either, Record
 from frazil.stream.dead_letters import DEAD_LETTERS
 from frazil.stream.decode.decoded import Fault
+from frazil.stream.events import FreshnessBroken, FreshnessReported, TableFreshness
 from frazil.stream.observe.metrics import Metrics
 
 
@@ -52,6 +55,19 @@ def pipeline_metrics_table() -> list[str]:
         if family.name.startswith("frazil_"):
             name = family.name + {"counter": "_total"}.get(family.type, "")
             rows.append(f"| `{name}` | {family.documentation} |")
+    return rows
+
+
+def hot_metrics_table() -> list[str]:
+    rows, registry = ["| metric | labels | meaning |", "|---|---|---|"], CollectorRegistry()
+    metrics = HotMetrics(registry)
+    # Labels are told of what was measured alone.
+    metrics.notify(FreshnessReported("hot", (TableFreshness("a.b", 1.0, 1.0, 1),)))
+    metrics.notify(FreshnessBroken("hot", "a.b", 2.0, 1.0, "round"))
+    for family in registry.collect():
+        name = family.name + {"counter": "_total"}.get(family.type, "")
+        labels = ", ".join(f"`{label}`" for label in family.samples[0].labels)
+        rows.append(f"| `{name}` | {labels} | {family.documentation} |")
     return rows
 
 
@@ -160,6 +176,7 @@ TABLES: dict[str, tuple[Path, Callable[[], list[str]]]] = {
     ),
     "keys of a pipeline": (ROOT / "docs" / "pipelines.md", lambda: keys_table(PIPELINE)),
     "metrics of pipelines": (ROOT / "docs" / "pipelines.md", pipeline_metrics_table),
+    "metrics of hot tables": (ROOT / "docs" / "tiering.md", hot_metrics_table),
     "settings of Kafka": (ROOT / "docs" / "pipelines.md", kafka_table),
     "columns of dead letters": (ROOT / "docs" / "dead-letters.md", letters_table),
     "faults": (ROOT / "docs" / "dead-letters.md", faults_table),

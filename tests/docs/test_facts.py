@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.docs.blocks import DOCUMENTS, ROOT, blocks, name_of, table_after
 from tests.docs.facts import TABLES
 
@@ -72,11 +73,12 @@ def test_json_examples_of_warehouses_are_accepted() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_yaml_examples_are_taken(document: Path, tmp_path: Path) -> None:
-    """As pipelines, or as a configuration of hot tables if they have none.
+    """As pipelines, as a recipe of lineage, or as a configuration of hot tables if they are neither.
 
     The variables that they name are set, and the files that they name are beside them.
     """
     from frazil.hot.cluster import parse_cluster
+    from frazil.lineage.flink.config import flink_config
     from frazil.stream.config import parse_pipelines
 
     for block in blocks(document):
@@ -88,6 +90,8 @@ def test_yaml_examples_are_taken(document: Path, tmp_path: Path) -> None:
         environment = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block.text), "value")
         if re.search("^pipelines:", block.text, re.MULTILINE):
             assert parse_pipelines(block.text, str(block), environment, directory=tmp_path).pipelines
+        elif "type: frazil-flink" in block.text:
+            flink_config(yaml.safe_load(block.text)["source"]["config"])
         else:
             parse_cluster(block.text, str(block), environment)
 

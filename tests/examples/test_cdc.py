@@ -15,13 +15,11 @@ from frazil.cli.example_cdc import Rows, _differences
 from frazil.devstack.frazil_server import FrazilServer
 
 pytestmark = [pytest.mark.services, pytest.mark.jvm, pytest.mark.slow]
-#: A JVM that lives for seconds: compiling for speed costs more than it saves.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def test_every_row_is_compared_in_the_end(frazil_sqlite: FrazilServer) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("FRAZIL_")}
-    own |= {"LAKEKEEPER": frazil_sqlite.uri, "JDK_JAVA_OPTIONS": _JAVA}
+    own |= {"LAKEKEEPER": frazil_sqlite.uri}
     process = subprocess.Popen(
         [sys.executable, "-m", "frazil.cli", "example", "cdc", "--seconds", "2", "--seed", "3", "--json"],
         env=own,

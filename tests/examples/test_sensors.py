@@ -26,8 +26,6 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "sensors" / "sensors.py"
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 _SECONDS = 240
-#: A JVM that lives for seconds: compiling for speed costs more than it saves.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass
@@ -42,7 +40,7 @@ class Example:
     def start(self, *command: str) -> subprocess.Popen[str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FRAZIL_"))}
         own |= {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
-        own |= {"JDK_JAVA_OPTIONS": " ".join((_JAVA, *find_java().options)), "TMPDIR": str(self.directory)}
+        own |= {"JDK_JAVA_OPTIONS": " ".join(find_java().options), "TMPDIR": str(self.directory)}
         # The rest comes from the file.
         own |= {"LAKEKEEPER": self.shelf.server.uri, "TABLE": self.table}
         given = {"WAREHOUSE_ID": self.shelf.warehouse} | self.settings

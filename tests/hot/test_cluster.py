@@ -25,6 +25,60 @@ datalake.iceberg.header.X-Tenant: other-secret
 datalake.iceberg.io-impl: org.apache.iceberg.aws.s3.S3FileIO
 datalake.iceberg.s3.secret-access-key: third-secret
 """
+#: One of each kind that Fluss's page on its configuration and those on file systems have.
+OF_SERVERS = [
+    "acl.notification.expiration-time",
+    "advertised.listeners",
+    "allow.create.kv.tables",
+    "allow.create.log.tables",
+    "authorizer.enabled",
+    "auto-partition.check.interval",
+    "azure.account.key",
+    "bind.listeners",
+    "client.writer.kv-backpressure.max-throttle",
+    "config.providers",
+    "coordinator.io-pool.size",
+    "data.dir",
+    "default.bucket.number",
+    "env.java.home",
+    "env.java.opts.all",
+    "env.java.opts.tablet-server",
+    "env.pid.dir",
+    "fluss.hadoop.dfs.nameservices",
+    "fs.azure.account.key",
+    "fs.cosn.userinfo.secretKey",
+    "fs.gs.auth.service.account.json.keyfile",
+    "fs.obs.secret.key",
+    "fs.oss.accessKeySecret",
+    "fs.s3a.secret.key",
+    "gs.auth.type",
+    "internal.listener.name",
+    "kafka.connection.max-idle-time",
+    "kafka.database",
+    "kafka.enabled",
+    "kafka.listener.names",
+    "kv.rocksdb.thread.num",
+    "lake.tiering.auto-expire-snapshot",
+    "log.segment.file-size",
+    "max.bucket.num",
+    "max.partition.num",
+    "metrics.reporters",
+    "netty.server.num-network-threads",
+    "obs.secret.key",
+    "oss.accessKeySecret",
+    "plugin.classloader.parent-first-patterns.additional",
+    "remote.data.dir",
+    "s3.access-key",
+    "s3.endpoint",
+    "s3.path-style-access",
+    "s3.secret-key",
+    "s3a.secret.key",
+    "security.sasl.enabled.mechanisms",
+    "server.io-pool.size",
+    "super.users",
+    "tablet-server.id",
+    "zookeeper.address",
+]
 HOT = """\
 kafka: {bootstrap.servers: "broker:9092", sasl.password: "${SASL}"}
 catalog: {uri: "http://localhost:8181/catalog", warehouse: lake, token: "${TOKEN}"}
@@ -60,6 +114,14 @@ def test_a_server_yaml_can_be_pasted() -> None:
     with cluster.client() as client:
         assert client.iceberg_properties()["header.X-Tenant"] == "other-secret"
         assert "secret" not in repr(client)
+
+
+def test_keys_of_fluss_servers_change_nothing() -> None:
+    pasted = "".join(f"{name}: hidden\n" for name in OF_SERVERS)
+    cluster = parse_cluster(f"{pasted}kafka: {{bootstrap.servers: 'broker:9092'}}", environment={})
+    assert cluster.ignored == tuple(OF_SERVERS)
+    assert cluster.kafka == {"bootstrap.servers": "broker:9092"}
+    assert "hidden" not in repr(cluster)
 
 
 def test_nested_and_given_keys() -> None:
@@ -105,6 +167,9 @@ def test_client_credentials_and_their_secret() -> None:
         ("datalake.iceberg.uri: http://a\ncatalog: {}", "both say where the tables are"),
         ("datalake.iceberg.uri: [http://a]", "datalake.iceberg.uri is a list"),
         ("kafkas: {}", "unknown key 'kafkas' in the file; did you mean 'kafka'?"),
+        ("kafka.bootstrap.servers: a:1", "unknown key 'kafka.bootstrap.servers' in the file"),
+        ("bootstrap.servers: a:1", "unknown key 'bootstrap.servers' in the file"),
+        ("catalog.uri: http://a", "unknown key 'catalog.uri' in the file"),
         ("kafka: {acks: 1}", "no row may be lost"),
         ("kafka: {group.id: x}", "the Kafka setting 'group.id' is frazil's own"),
         ("tables: {orders: {columns: {a: int}}}", "write namespace.name"),

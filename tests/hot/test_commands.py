@@ -49,6 +49,7 @@ def test_from_the_guide_to_rows(run: Run, namespace: str, tmp_path: Path, kafka:
     table = f"{namespace}.orders"
     made = run("hot", "create", "orders.sql", "--namespace", namespace)
     assert made.stdout == f"created hot table {table} (topic {table}, 1 partition)\n"
+    assert made.stderr.endswith("where the configuration says: USE CATALOG fluss_catalog\n")
     again = run("hot", "create", "orders.sql", "--namespace", namespace, "--if-not-exists")
     assert again.stdout == f"hot table {table} is there already (topic {table}, 1 partition)\n"
     with pytest.raises(FrazilError, match=rf"orders.sql:3: the hot table {table} exists already"):

@@ -25,6 +25,49 @@ CREATE TABLE orders (
     'table.datalake.freshness' = '30s'
 );
 """
+#: What Fluss's quickstart of a lakehouse on Iceberg declares and sets, but for `fluss_order`.
+QUICKSTART = """\
+CREATE CATALOG fluss_catalog WITH (
+    'type' = 'fluss',
+    'bootstrap.servers' = 'coordinator-server:9123',
+    'iceberg.jdbc.password' = 'iceberg',
+    'iceberg.s3.access-key-id' = 'rustfsadmin',
+    'iceberg.s3.secret-access-key' = 'rustfsadmin'
+);
+USE CATALOG fluss_catalog;
+CREATE TABLE fluss_customer (
+    `cust_key` INT NOT NULL,
+    `name` STRING,
+    `phone` STRING,
+    `nation_key` INT NOT NULL,
+    `acctbal` DECIMAL(15, 2),
+    `mktsegment` STRING,
+    PRIMARY KEY (`cust_key`) NOT ENFORCED
+);
+CREATE TABLE fluss_nation (
+  `nation_key` INT NOT NULL,
+  `name`       STRING,
+   PRIMARY KEY (`nation_key`) NOT ENFORCED
+);
+CREATE TABLE datalake_enriched_orders (
+    `order_key` BIGINT,
+    `cust_key` INT NOT NULL,
+    `total_price` DECIMAL(15, 2),
+    `order_date` DATE,
+    `order_priority` STRING,
+    `clerk` STRING,
+    `cust_name` STRING,
+    `cust_phone` STRING,
+    `cust_acctbal` DECIMAL(15, 2),
+    `cust_mktsegment` STRING,
+    `nation_name` STRING
+) WITH (
+    'table.datalake.enabled' = 'true',
+    'table.datalake.freshness' = '30s'
+);
+-- use tableau result mode
+SET 'sql-client.execution.result-mode' = 'tableau';
+"""
 
 
 def declared(sql: str) -> Declaration:
@@ -49,6 +92,23 @@ def test_the_guide_is_accepted_verbatim() -> None:
     }
     assert table.options == {"table.datalake.enabled": "true", "table.datalake.freshness": "30s"}
     assert (table.buckets, table.partitioning, table.topic) == (1, (), "default.orders")
+
+
+def test_the_quickstart_is_accepted_but_for_its_computed_column() -> None:
+    script = parse_ddl(QUICKSTART + "USE CATALOG fluss_catalog;")
+    assert [one.table.name for one in script.tables] == [
+        "fluss_customer",
+        "fluss_nation",
+        "datalake_enriched_orders",
+    ]
+    assert script.ignored == (
+        "CREATE CATALOG fluss_catalog",
+        "USE CATALOG fluss_catalog",
+        "SET 'sql-client.execution.result-mode'",
+    )
+    with pytest.raises(InvalidConfig, match="column 'ptime' is computed"):
+        parse_ddl("CREATE TABLE fluss_order (`order_key` BIGINT, `ptime` AS PROCTIME())")
+    assert parse_ddl("CREATE CATALOG IF NOT EXISTS c COMMENT 'ours'").ignored == ("CREATE CATALOG c",)
 
 
 def test_several_statements_and_comments() -> None:
@@ -192,6 +252,7 @@ def test_keys_and_options() -> None:
         ("CREATE TABLE a.b.c.d (a INT)", "catalog.database.table"),
         ("CREATE TABLE `a b` (a INT)", "cannot be in the name of a hot table"),
         ("CREATE TABLE `a.b` (a INT)", "cannot be in the name of a hot table"),
+        ("CREATE CATALOG c WITH ('type')", "expected '=', found ')'"),
         ("SELECT 1", "'SELECT' begins no statement"),
         ("CREATE TABLE t (a INT) CREATE TABLE u (a INT)", "expected ';' or the end"),
         ("CREATE TABLE t (a INT", "expected ')', found the end"),

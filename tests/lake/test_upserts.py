@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from tests.lake.upserts import Key, KeyedWorld, Row
 from frazil.client import Client
 from frazil.core.schema import Field, Schema
 from frazil.lake.catalog import Lake
+from frazil.lake.keyed import Round
 
 PLACES = ["here", "there", None]
 
@@ -196,6 +197,28 @@ def test_holes(lake: Lake, client: Client) -> None:
     assert world.model[(1,)] == {"id": 1, "place": "there", "word": "longer"}
     assert world.rounds[-1].unfound == (2,)
     assert world.model[(99,)]["word"] is None
+
+
+def test_holes_of_rows_that_a_complete_table_does_not_have(lake: Lake, client: Client) -> None:
+    """They are gone by now, and must not stand in the way of the row that they became."""
+    world = KeyedWorld(lake, client)
+    world.upsert([{"id": 3, "place": "now", "word": "long"}])
+    world.upsert(
+        [{"id": 9, "place": "x", "word": "y"}],
+        gone=[(1,)],
+        holes=[({"id": 2, "place": "then", "word": "?"}, ["word"])],
+        complete=True,
+    )
+    assert (world.rounds[-1].unfound, world.rounds[-1].late) == ((0,), 1)
+    world.check()
+    ticket = world.writer.begin()
+    patches = world.patches([({"id": 3, "place": "now", "word": "?"}, ["word"])], ticket.schema)
+    assert patches is not None
+    moved = replace(patches, origins=world.keys_table([(2,)], ticket.schema))
+    keys = world.keys_table([(2,), (3,)], ticket.schema)
+    world.commit(ticket, Round(keys, (), moved, complete=True), 1)
+    world.check()
+    assert world.model[(3,)]["word"] == "long"
 
 
 def test_a_hole_whose_key_another_writer_put_twice(lake: Lake, client: Client) -> None:

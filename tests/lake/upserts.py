@@ -83,13 +83,14 @@ class KeyedWorld:
         holes: Sequence[tuple[Row, Sequence[str]]] = (),
         truncates: bool = False,
         before: Any = None,
+        complete: bool = False,
     ) -> Stamp:
         """A round: rows that come, keys that go, rows with holes. `before` is called after the first look."""
         ticket = self.writer.begin()
         keys = [self.key_of(row) for row in rows] + list(gone)
         table = self.keys_table(keys, ticket.schema)
         patches = self.patches(holes, ticket.schema)
-        wanted = Round(table, self.write(ticket, rows), patches, truncates)
+        wanted = Round(table, self.write(ticket, rows), patches, truncates, complete=complete)
         stamp = self.commit(ticket, wanted, len(rows), before)
         if truncates:
             self.model.clear()
@@ -98,6 +99,8 @@ class KeyedWorld:
         for row in rows:
             self.model[self.key_of(row)] = row
         for row, lacking in holes:
+            if complete and self.key_of(row) not in self.model:
+                continue
             current = self.model.get(self.key_of(row), {})
             self.model[self.key_of(row)] = row | {name: current.get(name) for name in lacking}
         return stamp

@@ -66,6 +66,14 @@ class Running:
             time.sleep(0.3)
 
 
+def empty(server: FrazilServer) -> None:
+    """Drop all tables of the namespace that worlds share."""
+    with Client(server.uri, warehouse="default") as client:
+        if client.namespaces.exists("paths"):
+            for one in list(client.tables.list("paths")):
+                client.tables.drop(one.namespace, one.name)
+
+
 @dataclass
 class World:
     kafka: Kafka

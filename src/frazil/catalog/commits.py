@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.catalog.db import Connection, UniqueViolation
+from frazil.catalog.db import Connection, Dialect, UniqueViolation
 from frazil.catalog.documents import Document
-from frazil.catalog.metadata import encode, next_metadata_location, removed_metadata_files
+from frazil.catalog.metadata import JobWrites, encode, next_metadata_location, removed_metadata_files
 from frazil.catalog.service import Catalog, Place, now_ms
 from frazil.catalog.storage import ancestors, owned_file
-from frazil.catalog.store import locations, purges, tabulars
+from frazil.catalog.store import jobs, locations, purges, tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.core.errors import CommitFailed, CommitStateUnknown, FrazilError, InvalidInput, NoSuchNamespace
 from frazil.core.names import show
@@ -52,12 +52,18 @@ class Write:
     metadata: bytes
     #: False when the metadata file is there already (register), and for generic tables, which have none.
     new_file: bool = True
+    #: What jobs write by it; of a registered table, what they wrote before.
+    jobs: tuple[JobWrites, ...] = ()
     #: The id of the row, if there is none yet.
     new_id: str = field(default_factory=_new_id)
 
     @property
     def tabular_id(self) -> str:
         return self.place.found.tabular_id if self.place.found else self.new_id
+
+    @property
+    def registered(self) -> bool:
+        return self.kind == "table" and not self.new_file
 
     @property
     def unchanged(self) -> bool:
@@ -76,7 +82,9 @@ class _Lost(Exception):
     """Another commit came first."""
 
 
-def write_of(place: Place, kind: tabulars.Kind, after: Json, *, chosen: bool) -> Write:
+def write_of(
+    place: Place, kind: tabulars.Kind, after: Json, *, chosen: bool, jobs: tuple[JobWrites, ...] = ()
+) -> Write:
     """The write that turns what is at `place` into `after`, with all checks of where it would go."""
     warehouse, found = place.warehouse, place.found
     if found is not None and after is found.document.parsed:
@@ -92,7 +100,7 @@ def write_of(place: Place, kind: tabulars.Kind, after: Json, *, chosen: bool) ->
     metadata_location = next_metadata_location(after, previous)
     if "write.metadata.path" in after.get("properties", {}):
         warehouse.checked_location(metadata_location, "write.metadata.path")
-    return Write(place, kind, after, location, chosen, metadata_location, encode(after))
+    return Write(place, kind, after, location, chosen, metadata_location, encode(after), jobs=jobs)
 
 
 async def land(
@@ -160,10 +168,10 @@ async def _discard(writes: Sequence[Write]) -> None:
 
 
 async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, status: int) -> None:
-    now = now_ms()
-    if mark is None and len(writes) == 1 and not writes[0].chosen:
+    now, dialect = now_ms(), catalog.database.dialect
+    if mark is None and len(writes) == 1 and _alone(writes[0], dialect):
         # One statement commits on its own: two round trips fewer.
-        await _swap_one(catalog.database, writes[0], now)
+        await _swap_one(catalog.database, writes[0], now, dialect)
         return
     async with catalog.database.transaction() as connection:
         if any(write.chosen for write in writes):
@@ -174,27 +182,38 @@ async def _swap(catalog: Catalog, writes: Sequence[Write], mark: Mark | None, st
         for write in sorted(writes, key=_row_order):
             if write.chosen:
                 await refuse_overlap(connection, write)
-            await _swap_one(connection, write, now)
+            await _swap_one(connection, write, now, dialect)
         if mark is not None:
             # A repeated request is answered with the state of this very tabular, not of its name.
             await mark.record(connection, status, now, "" if status == 204 else writes[0].tabular_id)
 
 
-async def _swap_one(connection: Connection, write: Write, now: int) -> None:
+def _alone(write: Write, dialect: Dialect) -> bool:
+    """Whether landing the write is one statement."""
+    if write.chosen or write.registered:
+        return False
+    return not write.jobs or (write.place.found is not None and dialect == "postgresql")
+
+
+async def _swap_one(connection: Connection, write: Write, now: int, dialect: Dialect) -> None:
     place = write.place
     if place.found is None:
         await _insert(connection, write, now)
         return
     change = tabulars.Swap(
         tabular_id=write.tabular_id,
+        warehouse_id=place.warehouse.warehouse_id,
         revision=place.found.document.revision,
         metadata_location=write.metadata_location,
         metadata=write.metadata,
         location=write.location,
+        jobs=() if write.registered else write.jobs,
     )
     # An unchanged table of a transaction is swapped with itself: its requirements must hold at commit too.
-    if not await tabulars.swap(connection, change, now):
+    if not await tabulars.swap(connection, change, now, dialect):
         raise _Lost
+    if write.registered:
+        await _restore_jobs(connection, write, place.found.document)
     if write.location != place.found.location:
         await tabulars.leave(connection, place.warehouse.warehouse_id, place.found.location, write.tabular_id)
 
@@ -216,6 +235,19 @@ async def _insert(connection: Connection, write: Write, now: int) -> None:
         format=write.after["format"] if write.kind == "generic-table" else None,
     )
     await tabulars.insert(connection, new, now)
+    if write.registered:
+        await _restore_jobs(connection, write, None)
+    elif write.jobs:
+        await jobs.note(connection, write.tabular_id, place.warehouse.warehouse_id, write.jobs)
+
+
+async def _restore_jobs(connection: Connection, write: Write, replaced: Document | None) -> None:
+    """The rows of another table that had the name are not those of the one that replaces it."""
+    table_uuid = write.after["table-uuid"].lower()
+    if replaced is not None and replaced.parsed["table-uuid"].lower() != table_uuid:
+        await jobs.forget(connection, write.tabular_id)
+    warehouse_id = write.place.warehouse.warehouse_id
+    await jobs.restore(connection, jobs.Registered(warehouse_id, write.tabular_id, table_uuid, write.jobs))
 
 
 async def refuse_overlap(connection: Connection, write: Write) -> None:

@@ -60,6 +60,11 @@ def create(at: At, file: str, namespace: str, if_not_exists: bool, adopt: bool) 
     kafka = at.cluster.require_brokers()
     if at.cluster.ignored:
         click.echo(f"of Fluss's servers, and without effect: {', '.join(at.cluster.ignored)}", err=True)
+    if script.ignored:
+        click.echo(
+            f"without effect, as tables are where the configuration says: {', '.join(script.ignored)}",
+            err=True,
+        )
     for database in script.databases:
         at.client.namespaces.create([database], exist_ok=True)
     made: list[Created] = []

@@ -65,6 +65,8 @@ def document(found: HotStatus) -> dict[str, Any]:
         "freshness": found.freshness,
         "lag": found.lag,
         "breach": found.breach,
+        "breaches": found.breaches,
+        "cause": found.cause,
         "backlog": found.backlog,
         "epoch": stamp.epoch if stamp else None,
         "round": stamp.round if stamp else None,
@@ -82,6 +84,7 @@ def lines(found: HotStatus, now: float) -> list[str]:
     if not found.enabled:
         facts["tiering"] = "off"
     facts["lag"] = "not known" if found.lag is None else _lag(found)
+    facts["breaches"] = "not known" if found.breaches is None else _breaches(found.breaches, found.cause)
     facts["in log only"] = "not known" if found.backlog is None else f"{count(found.backlog)} offsets"
     last = "never"
     if found.stamp is not None:
@@ -102,3 +105,10 @@ def _lag(found: HotStatus) -> str:
         return f"0, caught up (promised: {promised})"
     broken = ", BROKEN" if found.breach else ""
     return f"{found.lag:.1f} s (promised: {promised}{broken})"
+
+
+def _breaches(number: int, cause: str | None) -> str:
+    from frazil.stream.observe.texts import count
+
+    last = f", the last one: {cause}" if cause else ""
+    return f"{count(number) if number else 'none'} in 24 hours{last}"

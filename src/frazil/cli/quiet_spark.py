@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.stream.config import Pipelines
+    from frazil.stream.config.model import SparkConfig
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.1
@@ -64,6 +65,24 @@ def quiet_session(pipelines: Pipelines, log: SparkLog) -> SparkSession:
         )
     _log_lost_connections()
     return session
+
+
+@contextlib.contextmanager
+def quiet_spark(config: SparkConfig) -> Iterator[SparkSession]:
+    """A session for one command, whose messages nobody sees."""
+    from frazil.lake.session import spark_session
+
+    log = SparkLog.at(None)
+    try:
+        with redirected(log.path):
+            session = aside(lambda: spark_session(config.settings, master=config.master), name="spark")
+        try:
+            yield session
+        finally:
+            with redirected(log.path):
+                session.stop()
+    finally:
+        log.remove()
 
 
 def aside(work: Callable[[], T], *, name: str) -> T:

@@ -42,6 +42,11 @@ _NEWEST = "newest"
     metavar="[SNAPSHOT_ID]",
     help="Where that commit of the pipeline was; without an id its newest one, as after a rollback.",
 )
+@click.option(
+    "--to-history",
+    is_flag=True,
+    help="The rows of the table that `source.history` names, and then the log behind them.",
+)
 @click.option("--table", help="Of a pipeline of changes: which of its tables, as namespace.name.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 @yes_option
@@ -52,6 +57,7 @@ def reset(
     to_offsets: tuple[str, ...],
     to_time: str | None,
     to_stamp: str | None,
+    to_history: bool,
     as_json: bool,
     yes: bool,
 ) -> None:
@@ -69,7 +75,7 @@ def reset(
     frazil reset pipelines.yaml orders --to-stamp
     """
     require_packages()
-    target = _target(to_offsets, to_time, to_stamp)
+    target = _target(to_offsets, to_time, to_stamp, to_history)
     pipelines = load(file, (pipeline,))
     from frazil.lake.authority import MetadataHistory
     from frazil.lake.catalog import Lake
@@ -85,6 +91,9 @@ def reset(
     log = KafkaLog(kafka_source(config, "reset"), timeout_seconds=COMMAND_SECONDS)
     with connect(pipelines) as client:
         metadata = client.tables.load(*config.home).metadata
+        if isinstance(target, work.ToHistory):
+            wanted = work.history_of_source(config)
+            target = work.ToHistory(client.tables.load(wanted.namespace, wanted.name).metadata)
         planned = work.plan_reset(config, MetadataHistory(metadata), log, target)
         if not as_json:
             _show(planned)
@@ -142,11 +151,17 @@ def _show_anew(source: PostgresSource, names: list[str], *, whole: bool) -> None
         click.echo(f"The slot {source.slot} is dropped; the next run makes another.")
 
 
-def _target(to_offsets: tuple[str, ...], to_time: str | None, to_stamp: str | None) -> Target:
-    from frazil.stream.reset import ToStamp, ToTime, parse_offsets
+def _target(
+    to_offsets: tuple[str, ...], to_time: str | None, to_stamp: str | None, to_history: bool
+) -> Target:
+    from frazil.stream.reset import ToHistory, ToStamp, ToTime, parse_offsets
 
-    if sum(map(bool, (to_offsets, to_time, to_stamp))) != 1:
-        raise click.UsageError("Say where to, in one way: --to-offsets, --to-time or --to-stamp.")
+    if sum(map(bool, (to_offsets, to_time, to_stamp, to_history))) != 1:
+        raise click.UsageError(
+            "Say where to, in one way: --to-offsets, --to-time, --to-stamp or --to-history."
+        )
+    if to_history:
+        return ToHistory({})
     if to_offsets:
         return parse_offsets(to_offsets)
     if to_time:

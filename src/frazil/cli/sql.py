@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from frazil.cli.clusters import At, at_cluster
+from frazil.cli.quiet_spark import quiet_spark
 from frazil.cli.remote import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-    from frazil.hot.cluster import Cluster
     from frazil.hot.read.pins import Pins
 
 
@@ -54,7 +53,7 @@ def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins:
     from frazil.hot.read import sql as reading
 
     bound = None if max_lag is None else parse_duration(max_lag)
-    with _engine(engine, at.cluster) as spark:
+    with nullcontext() if engine == "duckdb" else quiet_spark(at.cluster.spark) as spark:
         answer = reading.query(
             query,
             pins=_parsed(pins),
@@ -72,29 +71,6 @@ def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins:
     for each in answer.pins:
         click.echo(f"# {each}", err=True)
     click.echo(f"# --pins '{_text(answer.pins)}'", err=True)
-
-
-@contextmanager
-def _engine(name: str, cluster: Cluster) -> Iterator[SparkSession | None]:
-    if name == "duckdb":
-        yield None
-        return
-    from frazil.cli.quiet_spark import SparkLog, aside, redirected
-    from frazil.lake.session import spark_session
-
-    log = SparkLog.at(None)
-    try:
-        with redirected(log.path):
-            session = aside(
-                lambda: spark_session(cluster.spark.settings, master=cluster.spark.master), name="spark"
-            )
-        try:
-            yield session
-        finally:
-            with redirected(log.path):
-                session.stop()
-    finally:
-        log.remove()
 
 
 def _parsed(text: str | None) -> list[Pins]:

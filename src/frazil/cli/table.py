@@ -20,6 +20,7 @@ def table() -> None:
     \b
     frazil table list sales
     frazil table show sales.orders
+    frazil table jobs sales.orders
     frazil table drop sales.orders --purge
     """
 
@@ -73,6 +74,25 @@ def show(server: Remote, name: str, metadata: bool) -> None:
 
 @table.command()
 @click.argument("name")
+@remote()
+def jobs(server: Remote, name: str) -> None:
+    """List the jobs that wrote a table, also those whose snapshots are expired."""
+    from frazil.client.naming import identifier
+
+    server.show(
+        [*server.client.jobs.of_table(*identifier(name))],
+        {
+            "kind": lambda job: job.kind,
+            "job": lambda job: job.id,
+            "commits": lambda job: str(job.commits),
+            "first": lambda job: _moment(job.first_timestamp_ms),
+            "last": lambda job: _moment(job.last_timestamp_ms),
+        },
+    )
+
+
+@table.command()
+@click.argument("name")
 @click.argument("metadata_location")
 @click.option("--overwrite", is_flag=True, help="Replace a table of this name.")
 @yes_option
@@ -118,10 +138,17 @@ def _snapshot(document: dict[str, Any]) -> str | None:
     current = document.get("current-snapshot-id")
     for snapshot in document.get("snapshots") or ():
         if snapshot.get("snapshot-id") == current:
-            moment = datetime.fromtimestamp(snapshot.get("timestamp-ms", 0) / 1000, UTC)
             operation = (snapshot.get("summary") or {}).get("operation", "unknown")
-            return f"{current}, {operation}, {moment.isoformat(timespec='seconds')}"
+            return f"{current}, {operation}, {_moment(snapshot.get('timestamp-ms', 0))}"
     return None
+
+
+def _moment(milliseconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        # The clients set it, and a side branch may hold anything.
+        return f"{milliseconds} ms"
 
 
 def _columns(document: dict[str, Any]) -> list[str]:

@@ -16,6 +16,8 @@ from frazil.client.answers import (
     Validation,
     ValidationCheck,
     Warehouse,
+    WritingJob,
+    WrittenTable,
 )
 from frazil.client.auth import ClientCredentials
 from frazil.client.client import AsyncClient, Client, WarehouseClient
@@ -53,5 +55,7 @@ __all__ = [
     "VendedCredentials",
     "Warehouse",
     "WarehouseClient",
+    "WritingJob",
+    "WrittenTable",
     "hadoop_configuration",
 ]

@@ -182,6 +182,30 @@ class GenericTable(Struct, frozen=True, kw_only=True):
         )
 
 
+class JobWrites(Struct, frozen=True, kw_only=True):
+    """How often a job committed to a table, and when: the timestamps of its first and last snapshot there."""
+
+    commits: int
+    first_timestamp_ms: int
+    last_timestamp_ms: int
+    last_snapshot_id: int
+
+
+class WrittenTable(JobWrites, frozen=True, kw_only=True):
+    """A table that a job wrote, under its present name, or under its last one if it was dropped."""
+
+    namespace: tuple[str, ...]
+    name: str
+    dropped_at_ms: int | None = None
+
+
+class WritingJob(JobWrites, frozen=True, kw_only=True):
+    """A job that wrote a table: `flink`, `spark` or `frazil`, and its id there."""
+
+    kind: str
+    id: str
+
+
 class ProjectId(Struct, frozen=True, kw_only=True):
     project_id: str
 
@@ -205,6 +229,16 @@ class NamespacePage(Struct, frozen=True, kw_only=True):
 
 class TablePage(Struct, frozen=True, kw_only=True):
     identifiers: tuple[TableIdentifier, ...]
+    next_page_token: str | None = None
+
+
+class WrittenTablePage(Struct, frozen=True, kw_only=True):
+    tables: tuple[WrittenTable, ...]
+    next_page_token: str | None = None
+
+
+class WritingJobPage(Struct, frozen=True, kw_only=True):
+    jobs: tuple[WritingJob, ...]
     next_page_token: str | None = None
 
 

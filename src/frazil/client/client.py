@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -17,6 +18,7 @@ from frazil.client.catalog import CatalogApi, NamespacesApi, TablesApi, ViewsApi
 from frazil.client.exchange import Retry
 from frazil.client.flow import Async, M, Sync
 from frazil.client.generic import GenericTablesApi
+from frazil.client.jobs import JobsApi
 from frazil.client.management import ProjectsApi, ServerApi, WarehousesApi
 from frazil.client.runners import AsyncRunner, SyncRunner
 from frazil.client.session import Session
@@ -25,6 +27,8 @@ from frazil.core.errors import InvalidConfig
 #: Creating a warehouse tries its storage, which takes a while.
 DEFAULT_TIMEOUT = 60.0
 _CONNECT_TIMEOUT = 10.0
+#: Variables that name other authorities than the usual.
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 #: The server closes connections that were idle for 5 s; a request must not meet that moment.
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=3.0)
 
@@ -43,6 +47,7 @@ class _Parts(Generic[M]):
         self.tables: TablesApi[M] = TablesApi(session)
         self.views: ViewsApi[M] = ViewsApi(session)
         self.generic_tables: GenericTablesApi[M] = GenericTablesApi(session)
+        self.jobs: JobsApi[M] = JobsApi(session)
 
     @property
     def warehouse(self) -> str | None:
@@ -176,5 +181,14 @@ def _transport(
         "timeout": httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
         "limits": _LIMITS,
         "follow_redirects": False,
-        "verify": verify,
+        "verify": _trusted(*map(os.environ.get, _AUTHORITIES)) if verify is True else verify,
     }
+
+
+@cache
+def _trusted(file: str | None, directory: str | None) -> ssl.SSLContext:
+    """httpx's own, once: to read all authorities takes longer than many a request, and each client would.
+
+    What it is given is what httpx looks at by itself.
+    """
+    return httpx.create_ssl_context()

@@ -19,7 +19,7 @@ from frazil.client.runners import Runner
 from frazil.core.errors import FrazilError, NoSuchWarehouse, Unauthenticated
 from frazil.core.names import is_uuid
 
-CATALOG, GENERIC, MANAGEMENT = "/catalog/v1", "/lakekeeper/v1", "/management/v1"
+CATALOG, GENERIC, MANAGEMENT, OWN = "/catalog/v1", "/lakekeeper/v1", "/management/v1", "/frazil/v1"
 
 _LOG_IN = (
     "The client has no token: set TOKEN, or OAUTH_CLIENT_ID and OAUTH_CLIENT_SECRET, and OAUTH_TOKEN_URL if "
@@ -95,6 +95,10 @@ class Session:
     def generic(self, method: str, path: str, body: object = None, **more: Any) -> Flow[Answer]:
         """A request to the generic tables of the warehouse."""
         return self._scoped(GENERIC, method, path, body, **more)
+
+    def own(self, method: str, path: str, body: object = None, **more: Any) -> Flow[Answer]:
+        """A request to what only frazil's server has."""
+        return self._scoped(OWN, method, path, body, **more)
 
     def _scoped(self, root: str, method: str, path: str, body: object, **more: Any) -> Flow[Answer]:
         config = yield from self.config()

@@ -1,4 +1,4 @@
-"""Flink with its SQL gateway, Kafka source and Iceberg sink: the peer that benchmarks measure against."""
+"""Flink with its SQL gateway and connectors for Kafka, Iceberg and JDBC: a peer, and a cluster to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -34,6 +34,7 @@ _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _GATEWAY = "org.apache.flink.table.gateway.SqlGateway"
 _SECONDS = 120.0
 _POLL_SECONDS = 0.1
+_ENDED = ("FINISHED", "FAILED", "CANCELED", "SUSPENDED")
 _LOGGING = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -69,8 +70,11 @@ class Flink(Service):
     name: ClassVar[str] = "flink"
     start_seconds: ClassVar[float] = 120
 
-    def __init__(self, directory: Path | None = None, *, slots: int = 2) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, slots: int = 2, settings: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(directory)
+        self._more = dict(settings or {})
         self.port = free_port()
         self.gateway_port = free_port()
         self._rpc_port = free_port()
@@ -78,6 +82,15 @@ class Flink(Service):
         self._session: str | None = None
         self._task_manager = _TaskManager(self)
         self._gateway = _Gateway(self)
+
+    @property
+    def uri(self) -> str:
+        """The JobManager's REST API."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def gateway_uri(self) -> str:
+        return f"http://127.0.0.1:{self.gateway_port}"
 
     @property
     def pids(self) -> tuple[int, int, int]:
@@ -124,12 +137,21 @@ class Flink(Service):
     def run(self, insert: str, *, seconds: float = 3600) -> str:
         """Run a bounded INSERT and wait until its job is finished; its id."""
         job = str(self.execute(insert)[0][0])
+        self.wait(job, "FINISHED", seconds=seconds)
+        return job
+
+    def wait(self, job: str, wanted: str, *, seconds: float = 120) -> None:
+        """Until the job is in that state; ServiceError if it ends in another one."""
         deadline = time.monotonic() + seconds
-        while (state := self.job_state(job)) != "FINISHED":
-            if state in ("FAILED", "CANCELED", "SUSPENDED") or time.monotonic() > deadline:
+        while (state := self.job_state(job)) != wanted:
+            if state in _ENDED or time.monotonic() > deadline:
                 raise ServiceError(f"the Flink job {job} is {state}: {self._cause(job)}")
             time.sleep(_POLL_SECONDS)
-        return job
+
+    def cancel(self, job: str) -> None:
+        """End a job as an operator would, and wait for that."""
+        _answer("PATCH", f"{self.uri}/v1/jobs/{job}?mode=cancel")
+        self.wait(job, "CANCELED")
 
     def job_state(self, job: str) -> str:
         return str(self._get(f"/v1/jobs/{job}")["state"])
@@ -190,6 +212,7 @@ class Flink(Service):
             "execution.checkpointing.dir": f"file://{self.directory / 'checkpoints'}",
             "io.tmp.dirs": str(self.directory / "tmp"),
             "classloader.check-leaked-classloader": "false",
+            **self._more,
         }
 
     def _rows(self, path: str) -> Iterator[list[Any]]:
@@ -207,10 +230,10 @@ class Flink(Service):
             path = page["nextResultUri"]
 
     def _call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        return _answer(method, f"http://127.0.0.1:{self.gateway_port}{path}", body)
+        return _answer(method, f"{self.gateway_uri}{path}", body)
 
     def _get(self, path: str) -> dict[str, Any]:
-        return _answer("GET", f"http://127.0.0.1:{self.port}{path}")
+        return _answer("GET", f"{self.uri}{path}")
 
     def _cause(self, job: str) -> str:
         history = self._get(f"/v1/jobs/{job}/exceptions").get("exceptionHistory", {}).get("entries", ())
@@ -232,7 +255,7 @@ class _TaskManager(Service):
         return self._cluster.java(*heap, main=[_TASK_MANAGER, "--configDir", "conf"])
 
     def healthy(self) -> bool:
-        overview = _answer("GET", f"http://127.0.0.1:{self._cluster.port}/v1/overview")
+        overview = _answer("GET", f"{self._cluster.uri}/v1/overview")
         return int(overview["slots-total"]) > 0
 
 

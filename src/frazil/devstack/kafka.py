@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -94,7 +96,22 @@ class Kafka(Service):
             made.result(_SECONDS)
         except KafkaException as error:
             raise ServiceError(f"Kafka did not create the topic {name}: {error.args[0].str()}") from None
+        self._await_topic(name)
         return name
+
+    def _await_topic(self, name: str) -> None:
+        """The controller made it; on a busy machine the broker hears of that a moment later."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            (asked,) = self.admin.describe_topics(TopicCollection([name])).values()
+            with contextlib.suppress(KafkaException):
+                if all(partition.leader is not None for partition in asked.result(_SECONDS).partitions):
+                    return
+            if time.monotonic() > deadline:
+                raise ServiceError(f"Kafka made the topic {name}, and does not tell of it")
+            time.sleep(0.02)
 
     def _properties(self) -> dict[str, str]:
         return {

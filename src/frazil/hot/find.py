@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from frazil.client import Client
-from frazil.core.errors import FrazilError, InvalidInput, NotFound
+from frazil.core.errors import FrazilError, InvalidInput, NotFound, Outcome
 from frazil.core.names import name_key, show
 from frazil.hot.table import HotTable, hot_table, table_name
 from frazil.stream.config.model import KafkaSource
@@ -26,7 +26,8 @@ class Listing:
     """What there is at one moment."""
 
     tables: tuple[HotTable, ...]
-    #: By table: why it cannot be told what it is. Nobody else is held up by it.
+    #: By table: why it cannot be told what it is now. Nobody else is held up by it. One that was known, and
+    #: that may be told of again, is among the tables as well, as it was.
     problems: Mapping[str, FrazilError] = field(default_factory=dict)
 
 
@@ -83,6 +84,10 @@ class HotTables:
             return _Seen(topic.id, now)
         except InvalidInput as error:
             return _Seen(topic.id, now, problem=error)
+        except FrazilError as error:
+            # A catalog that is away answers nobody, and raises here.
+            next(iter(self._client.namespaces.list()), None)
+            return _failed(topic, seen, now, error)
 
     def _present(self, wanted: Mapping[str, tuple[tuple[str, ...], str]]) -> set[str]:
         """Names of which there is a table."""
@@ -120,8 +125,17 @@ class HotTables:
         return found
 
 
+def _failed(topic: Topic, seen: _Seen | None, now: float, error: FrazilError) -> _Seen:
+    if seen is None or seen.topic_id != topic.id or error.outcome is not Outcome.RETRY:
+        return _Seen(topic.id, now, problem=error)
+    if seen.table is None and seen.problem is None:
+        # It is no hot table's trouble.
+        return seen
+    return replace(seen, asked=now, problem=error)
+
+
 def find_hot_tables(client: Client, kafka: Mapping[str, str]) -> list[HotTable]:
-    """The hot tables there are now. One whose properties are wrong is left out, and the log says why."""
+    """The hot tables there are now. One that cannot be told of is left out, and the log says why."""
     found = HotTables(client, kafka).look()
     for name, problem in found.problems.items():
         _logger.warning("%s is left out: %s", name, problem.message)

@@ -72,6 +72,8 @@ class HotTable:
     compaction: bool = False
     expiry: bool = False
     letters: tuple[tuple[str, ...], str] | None = None
+    #: A table that was dropped and made again has another one, also where it has the same log.
+    uuid: str = ""
     #: All of the Iceberg table's.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -128,6 +130,7 @@ def hot_table(namespace: tuple[str, ...], name: str, metadata: Mapping[str, Any]
             compaction=_truth(properties, AUTO_COMPACTION, default=False),
             expiry=_truth(properties, AUTO_EXPIRE, default=False),
             letters=table_name(properties[LETTERS]) if LETTERS in properties else None,
+            uuid=str(metadata["table-uuid"]),
             properties=properties,
         )
     except (msgspec.MsgspecError, InvalidInput) as error:

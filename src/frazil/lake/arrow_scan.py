@@ -66,7 +66,7 @@ class ArrowScan:
             int(each["spec-id"]): PartitionSpec.from_json(each, newest)
             for each in metadata.get("partition-specs") or ()
         }
-        self._elsewhere = _elsewhere(metadata, specs)
+        self._elsewhere = columns_elsewhere(metadata, specs)
         self._matcher = _matcher(wanted)
         self._ranges = None if wanted is None else KeyRanges(wanted.schema, wanted.keys)
         if manifests is None:
@@ -79,7 +79,7 @@ class ArrowScan:
             if (partitions is None or partitions.meet(file))
             and (self._ranges is None or self._ranges.meet_file(file))
         ]
-        self._deleted = DeletedRows(storage, self.targets, _ever(metadata))
+        self._deleted = DeletedRows(storage, self.targets, columns_ever(metadata))
 
     @property
     def schema(self) -> pa.Schema:
@@ -162,13 +162,15 @@ def _matcher(wanted: Wanted | None) -> tuple[Columns, KeyMatcher] | None:
     return columns, KeyMatcher([column.combine_chunks() for column in wanted.keys.columns])
 
 
-def _ever(metadata: Mapping[str, Any]) -> Schema:
+def columns_ever(metadata: Mapping[str, Any]) -> Schema:
     """All columns that the table ever had, under their newest names: rows may be deleted by their values."""
     fields = {field.id: field for document in metadata["schemas"] for field in Schema.from_json(document)}
     return Schema(tuple(fields.values()))
 
 
-def _elsewhere(metadata: Mapping[str, Any], specs: Mapping[int, PartitionSpec]) -> dict[int, frozenset[int]]:
+def columns_elsewhere(
+    metadata: Mapping[str, Any], specs: Mapping[int, PartitionSpec]
+) -> dict[int, frozenset[int]]:
     """By spec, columns whose values files need not hold: partitions do, or the column's default."""
     defaults = {
         int(field["id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +33,7 @@ _SETTINGS = {
 _TRANSACTIONS = "POST /v1/{prefix}/transactions/commit"
 #: For metadata on the local disk: no checksum files, each of which would cost a process (chmod) more.
 #: Iceberg's readers and writers in Spark do not get on with it.
-_LOCAL_FILES = {
+LOCAL_FILES = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     # Else it would be the one that Spark has open already.
     "fs.file.impl.disable.cache": "true",
@@ -54,7 +55,7 @@ class Lake:
         context = spark.sparkContext
         jvm: Any = context._jvm  # noqa: SLF001
         self._gateway: Any = context._gateway  # noqa: SLF001
-        wanted = {**_SETTINGS, **client.iceberg_properties(), **(settings or {})}
+        self._wanted = {**_SETTINGS, **client.iceberg_properties(), **(settings or {})}
         with java_errors(f"connecting Spark to the catalog at {client.uri}"):
             self.iceberg = iceberg = jvm.org.apache.iceberg
             # Each step of such a path is a call: the ones of every commit are taken once.
@@ -65,25 +66,23 @@ class Lake:
             self._list_class = jvm.java.lang.Class.forName("java.util.ArrayList")
             #: As a filter.
             self.every_row = iceberg.expressions.Expressions.alwaysTrue()
-            properties = jvm.java.util.HashMap()
-            for key, value in wanted.items():
-                properties.put(key, value)
-            self._properties = properties
-            self._catalog = self._connected(_LOCAL_FILES)
-            self._for_jobs: Any = None
+            self._catalog = self.connect(self._wanted, LOCAL_FILES)
+
+    @cached_property
+    def _for_jobs(self) -> Any:
+        return self.connect(self._wanted, {})
 
     def load(self, namespace: tuple[str, ...], name: str) -> LakeTable:
         """The table as it is now; NoSuchTable."""
         with java_errors(f"loading the table {show(namespace, name)}"):
-            loaded = self._catalog.loadTable(self._identifier(namespace, name))
+            loaded = self._catalog.loadTable(self.identifier(namespace, name))
             return LakeTable(self, namespace, name, loaded)
 
     def load_for_jobs(self, namespace: tuple[str, ...], name: str) -> LakeTable:
         """The same for Iceberg's own Spark jobs, to which the table is sent with its keys."""
         with java_errors(f"loading the table {show(namespace, name)}"):
-            self._for_jobs = self._for_jobs or self._connected({})
             return LakeTable(
-                self, namespace, name, self._for_jobs.loadTable(self._identifier(namespace, name))
+                self, namespace, name, self._for_jobs.loadTable(self.identifier(namespace, name))
             )
 
     def create(
@@ -109,7 +108,7 @@ class Lake:
         with java_errors(f"creating the table {show(namespace, name)}"):
             columns = self.schemas.fromJson(_text(numbered.to_json() | identifiers))
             layout = self.specs.fromJson(columns, _text(spec.to_json()))
-            builder = self._catalog.buildTable(self._identifier(namespace, name), columns)
+            builder = self._catalog.buildTable(self.identifier(namespace, name), columns)
             builder = builder.withPartitionSpec(layout)
             for key, value in {**(properties or {}), "format-version": str(format_version)}.items():
                 builder = builder.withProperty(key, value)
@@ -130,7 +129,7 @@ class Lake:
         """One request: each table from its first metadata to its second, all or none."""
         commits = self._lists()
         for table, start, updated in changes:
-            name = self._identifier(table.namespace, table.name)
+            name = self.identifier(table.namespace, table.name)
             commits.add(self.iceberg.catalog.TableCommit.create(name, start, updated))
         self._catalog.commitTransaction(commits)
 
@@ -142,22 +141,27 @@ class Lake:
         """Close the JVM's connections."""
         with java_errors("closing the catalog"):
             self._catalog.close()
-            if self._for_jobs is not None:
+            if "_for_jobs" in self.__dict__:
                 self._for_jobs.close()
 
     def __repr__(self) -> str:
         return f"Lake({self.client!r})"
 
-    def _connected(self, hadoop: Mapping[str, str]) -> Any:
+    def connect(self, properties: Mapping[str, str], hadoop: Mapping[str, str]) -> Any:
+        """Another of Java's catalogs, with settings of Iceberg's and of Hadoop's."""
         context = self.spark.sparkContext
+        wanted = self._gateway.jvm.java.util.HashMap()
+        for key, value in properties.items():
+            wanted.put(key, value)
         settings = self._gateway.jvm.org.apache.hadoop.conf.Configuration(
             context._jsc.hadoopConfiguration()  # noqa: SLF001
         )
         for key, value in hadoop.items():
             settings.set(key, value)
-        return self.iceberg.CatalogUtil.buildIcebergCatalog("frazil", self._properties, settings)
+        return self.iceberg.CatalogUtil.buildIcebergCatalog("frazil", wanted, settings)
 
-    def _identifier(self, namespace: tuple[str, ...], name: str) -> Any:
+    def identifier(self, namespace: tuple[str, ...], name: str) -> Any:
+        """Java's name of a table."""
         levels = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(namespace))
         for number, level in enumerate(namespace):
             levels[number] = level

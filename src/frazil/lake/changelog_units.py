@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from frazil.core.correction import CORRECTION
 from frazil.core.errors import Unsupported
 from frazil.core.partitioning import PartitionSpec
 from frazil.lake.history import TableSnapshot
@@ -12,8 +13,6 @@ from frazil.lake.live import LiveFiles, Target
 from frazil.lake.manifests import DATA, ContentFile, Manifests
 from frazil.lake.storage import Inputs
 
-#: In the summary of a snapshot: it corrects rows that were there, and is no news.
-CORRECTION = "frazil.correction"
 _FileId = tuple[str, int | None]
 
 

@@ -1,11 +1,11 @@
-"""One commit of a pipeline: files, stamp, tag and property, built on a base, sent if main is still there."""
+"""One commit: files and what it says about itself, built on a base, sent if the branch is still there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,9 +17,14 @@ from frazil.lake.java import as_commit, java_errors
 from frazil.lake.position_deletes import PATH_ID
 from frazil.lake.table import LakeTable
 
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
+
 #: To look whether manifests should be merged doubles the time of a commit: one in so many does, by chance,
 #: because runs may be too short to count.
 _MERGE_EVERY = 20
+MAIN = "main"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,24 @@ class Staged:
     """A table's part of a commit: manifests that are written and that nobody sees yet."""
 
     table: LakeTable
-    #: Main's snapshot that it is built on, and asserts.
+    #: The snapshot of its branch that it is built on, and asserts.
     base: int | None
-    snapshot_id: int
+    #: None: it makes no snapshot, and only moves branches.
+    snapshot_id: int | None
     start: Any = field(repr=False)
     updated: Any = field(repr=False)
+    branch: str = MAIN
+
+    @property
+    def possible(self) -> bool:
+        """Whether the branch is still where it asserts it, as the table was last loaded."""
+        at = self.table.head if self.branch == MAIN else self.table.ref(self.branch)
+        return at == self.base
 
     def clean(self) -> None:
         """Remove its manifests."""
+        if self.snapshot_id is None:
+            return
         with suppress(FrazilError), java_errors("removing the manifests of a refused commit"):
             io = self.table.operations.io()
             snapshot = self.updated.snapshot(self.snapshot_id)
@@ -45,10 +60,11 @@ class Staged:
 
 
 @dataclass
-class Attempt:
+class Attempt(Generic[T]):
     """A commit that is ready to be sent: all of its parts land, or none."""
 
-    stamp: Stamp
+    #: What is known when it landed.
+    outcome: T
     parts: tuple[Staged, ...]
     #: A request of it went without an answer, so it may land at any time while it is `possible`.
     doubtful: bool = False
@@ -59,8 +75,8 @@ class Attempt:
 
     @property
     def possible(self) -> bool:
-        """Whether main of every table is still what it asserts, as the tables were last loaded."""
-        return all(part.table.head == part.base for part in self.parts)
+        """Whether every branch is still where it asserts it, as the tables were last loaded."""
+        return all(part.possible for part in self.parts)
 
     def send(self) -> None:
         """Ask the catalog for it, once. CommitFailed: refused; CommitStateUnknown: it may have landed.
@@ -101,16 +117,10 @@ def stage(
     another snapshot than the base, and what happened in between does not allow it.
     """
     delta = change if isinstance(change, RowDelta) else RowDelta(table.head, change)
+    merging = bool(delta.rows) and int(stamp.token, 16) % _MERGE_EVERY == 0
+    told = {**delta.summary, stamp_key(stamp.pipeline): stamp.encode()}
     with java_errors(f"preparing a commit to the table {table}"):
-        if delta.truncates:
-            update = _overwritten(table, transaction, delta)
-        elif delta.deletes or delta.replaced or delta.removed:
-            update = _row_delta(table, transaction, delta)
-        else:
-            update = _appended(table, transaction, delta, stamp)
-        update.set(stamp_key(stamp.pipeline), stamp.encode())
-        update.commit()
-        snapshot_id = int(transaction.currentMetadata().currentSnapshot().snapshotId())
+        snapshot_id = _changed(table, transaction, delta, told, merging=merging)
         if home:
             _move_tag(table, transaction, stamp.pipeline, snapshot_id)
             mirror = Mirror(snapshot_id, stamp).encode()
@@ -120,10 +130,57 @@ def stage(
         )
 
 
-def _appended(table: LakeTable, transaction: Any, delta: RowDelta, stamp: Stamp) -> Any:
-    merging = delta.rows and int(stamp.token, 16) % _MERGE_EVERY == 0
+def stage_unstamped(
+    table: LakeTable, transaction: Any, delta: RowDelta, told: Mapping[str, str], branch: str, ends: str = ""
+) -> Staged:
+    """The same of a commit that is no pipeline's: to a branch, with a summary of its own.
+
+    `ends`: a branch that goes with it. Stamps, tags and properties stay as they are.
+    """
+    with java_errors(f"preparing a commit to the table {table}"):
+        snapshot_id = _changed(table, transaction, delta, told, branch)
+        if ends:
+            transaction.manageSnapshots().removeBranch(ends).commit()
+        start, updated = transaction.startMetadata(), transaction.currentMetadata()
+        return Staged(table, delta.base, snapshot_id, start, updated, branch)
+
+
+def stage_refs(table: LakeTable, transaction: Any, change: Callable[[Any], Any], branch: str) -> Staged:
+    """A commit that moves branches and writes nothing; `change` gets Java's `ManageSnapshots`."""
+    base = table.head if branch == MAIN else table.ref(branch)
+    with java_errors(f"moving the branches of the table {table}"):
+        change(transaction.manageSnapshots()).commit()
+        start, updated = transaction.startMetadata(), transaction.currentMetadata()
+        return Staged(table, base, None, start, updated, branch)
+
+
+def _changed(
+    table: LakeTable,
+    transaction: Any,
+    delta: RowDelta,
+    told: Mapping[str, str],
+    branch: str = MAIN,
+    *,
+    merging: bool = False,
+) -> int:
+    """The snapshot that it makes."""
+    if delta.truncates:
+        update = _overwritten(table, transaction, delta)
+    elif delta.deletes or delta.replaced or delta.removed:
+        update = _row_delta(table, transaction, delta)
+    else:
+        update = _appended(table, transaction, delta, merging)
+    for key, text in told.items():
+        update.set(key, text)
+    if branch != MAIN:
+        update.toBranch(branch)
+    update.commit()
+    return int(transaction.currentMetadata().ref(branch).snapshotId())
+
+
+def _appended(table: LakeTable, transaction: Any, delta: RowDelta, merging: bool) -> Any:
     append = transaction.newAppend() if merging else transaction.newFastAppend()
-    for file in _parsed(table, map(content_json, delta.rows)):
+    for file in _parsed(table.lake, table.metadata.specsById(), _coming(delta)):
         append.appendFile(file)
     return append
 
@@ -131,21 +188,14 @@ def _appended(table: LakeTable, transaction: Any, delta: RowDelta, stamp: Stamp)
 def _overwritten(table: LakeTable, transaction: Any, delta: RowDelta) -> Any:
     """All files go, whatever they are, and with them their delete files."""
     overwrite = transaction.newOverwrite().overwriteByRowFilter(table.lake.every_row)
-    for file in _parsed(table, map(content_json, delta.rows)):
+    for file in _parsed(table.lake, table.metadata.specsById(), _coming(delta)):
         overwrite.addFile(file)
     return overwrite
 
 
 def _row_delta(table: LakeTable, transaction: Any, delta: RowDelta) -> Any:
     change = transaction.newRowDelta()
-    for file in _parsed(table, map(content_json, delta.rows)):
-        change.addRows(file)
-    for file in _parsed(table, map(delete_json, delta.deletes)):
-        change.addDeletes(file)
-    for file in _parsed(table, delta.replaced):
-        change.removeDeletes(file)
-    for file in _parsed(table, delta.removed):
-        change.removeRows(file)
+    put(table.lake, table.metadata.specsById(), delta, change)
     if delta.base is not None:
         change.validateFromSnapshot(delta.base)
     change.conflictDetectionFilter(table.lake.every_row)
@@ -156,6 +206,22 @@ def _row_delta(table: LakeTable, transaction: Any, delta: RowDelta) -> Any:
     return change
 
 
+def put(lake: Lake, specs: Any, delta: RowDelta, change: Any) -> None:
+    """The files of the delta into a `RowDelta` of Java's."""
+    for add, files in (
+        (change.addRows, _coming(delta)),
+        (change.addDeletes, map(delete_json, delta.deletes)),
+        (change.removeDeletes, delta.replaced),
+        (change.removeRows, delta.removed),
+    ):
+        for file in _parsed(lake, specs, files):
+            add(file)
+
+
+def _coming(delta: RowDelta) -> list[Mapping[str, Any]]:
+    return [*map(content_json, delta.rows), *delta.copied]
+
+
 def _move_tag(table: LakeTable, transaction: Any, pipeline: str, snapshot_id: int) -> None:
     name, change = stamp_tag(pipeline), transaction.manageSnapshots()
     if table.ref(name) is None:
@@ -164,14 +230,13 @@ def _move_tag(table: LakeTable, transaction: Any, pipeline: str, snapshot_id: in
         change.replaceTag(name, snapshot_id).commit()
 
 
-def _parsed(table: LakeTable, files: Iterable[Mapping[str, Any]]) -> list[Any]:
+def _parsed(lake: Lake, specs: Any, files: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Java's content files: one text for all, not one call for each metric."""
     documents = list(files)
     if not documents:
         return []
-    rows = table.lake.json.readTree(msgspec.json.encode(documents).decode())
-    parser, specs = table.lake.files, table.metadata.specsById()
-    return [parser.fromJson(rows.get(number), specs) for number in range(len(documents))]
+    rows = lake.json.readTree(msgspec.json.encode(documents).decode())
+    return [lake.files.fromJson(rows.get(number), specs) for number in range(len(documents))]
 
 
 def content_json(file: DataFile) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from frazil.client import Renewing, VendedCredentials, hadoop_configuration
 from frazil.client.translate.table import S3_SCHEMES, require_scheme
 from frazil.core.errors import Unsupported
+from frazil.lake.session import runs_here
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -96,5 +97,4 @@ def _key(bucket: str) -> str:
 
 def _can_reopen(spark: SparkSession, uncached: bool) -> bool:
     """Whether this process holds every open file system, or none is kept at all."""
-    master = spark.sparkContext.master or ""
-    return uncached or master == "local" or master.startswith("local[")
+    return uncached or runs_here(spark.sparkContext.master)

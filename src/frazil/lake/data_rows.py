@@ -49,10 +49,12 @@ class RowGroup(ABC):
 
     def read(self, columns: Columns) -> pa.Table:
         """The columns; null where the file is older than they are."""
-        fitted = [
-            columns.fitter.fit(projected(each, columns.schema)) for each in self._batches(columns.schema)
-        ]
-        return pa.Table.from_batches(fitted, columns.fitter.schema)
+        schema = columns.fitter.schema
+        found = [projected(each, columns.schema) for each in self._batches(columns.schema)]
+        if not any(each.num_columns for each in found):
+            # Without a column a batch does not know how many rows it has.
+            return pa.table([pa.nulls(self.count, field.type) for field in schema], schema=schema)
+        return pa.Table.from_batches([columns.fitter.fit(each) for each in found], schema)
 
 
 class Columns:
@@ -159,7 +161,7 @@ class _ParquetGroup(RowGroup):
     def _batches(self, columns: Schema) -> list[pa.RecordBatch]:
         names = self._rows.names(columns)
         if not names:
-            return [_empty(self.count)]
+            return []
         table = self._rows.file.read_row_group(self._number, columns=names, use_threads=False)
         return table.combine_chunks().to_batches() if table.num_rows else []
 
@@ -207,11 +209,6 @@ class _Held(RowGroup):
 
     def _batches(self, columns: Schema) -> list[pa.RecordBatch]:
         return [self._batch]
-
-
-def _empty(count: int) -> pa.RecordBatch:
-    """So many rows of no column that anybody wants."""
-    return pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""])
 
 
 _FORMATS: dict[str, Any] = {"parquet": _ParquetRows, "orc": _OrcRows, "avro": _AvroRows}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -81,15 +82,13 @@ class Wanted:
 
 
 @dataclass
-class Delivery:
-    """One commit on its way, known by its token in whatever attempt it lands."""
+class Delivery(ABC, Generic[T]):
+    """One commit on its way: kinds of it say what is sent, and by what it is known when it landed."""
 
-    #: The home table, whose stamp tells whether it landed.
+    #: Somebody else may have done the same already.
+    looks_first: ClassVar[bool] = False
+    #: The home table, which tells whether it landed.
     table: LakeTable
-    pipeline: str
-    token: str
-    #: Checks the tables as they were just loaded and says what to commit.
-    prepare: Callable[[], Wanted]
     patience: Patience
     #: `claim` or `commit`: for the crash tests.
     step: str
@@ -100,17 +99,25 @@ class Delivery:
     #: An attempt of it went without an answer, at whatever time.
     doubt: bool = False
 
-    def run(self) -> Stamp:
+    @abstractmethod
+    def landed(self) -> T | None:
+        """What is known of it, if it is in the home table as that was just loaded."""
+
+    @abstractmethod
+    def staged(self, opened: Sequence[tuple[LakeTable, Any]]) -> Attempt[T] | None:
+        """Built on the tables as they were just loaded; None: it has to be looked at again."""
+
+    def run(self) -> T:
         """Commit. CommitStateUnknown only if it was told to stop while waiting for the catalog."""
         for conflict in range(self.patience.conflicts):
             if conflict > 1:
                 self.patience.pause(conflict, longest=1.0)
             opened = [(table, self.patience.until_answered(table.transaction)) for table in self._home_last()]
-            found = landed(self.table, self.pipeline, self.token) if self.doubt else None
+            found = self.landed() if self.doubt or self.looks_first else None
             if found is not None:
                 self.unsettled = False
                 return found
-            attempt = self._staged(opened, self.prepare())
+            attempt = self.staged(opened)
             if attempt is None:
                 continue
             done = self._send(attempt)
@@ -129,8 +136,66 @@ class Delivery:
         """The order to load in: what the home table tells is never older than what the others do."""
         return [*self.companions, self.table]
 
-    def _staged(self, opened: Sequence[tuple[LakeTable, Any]], wanted: Wanted) -> Attempt | None:
+    def _send(self, attempt: Attempt[T]) -> T | None:
+        """What landed, None if the attempt never will."""
+        number = 0
+        while True:
+            self.unsettled = True
+            reach(f"{self.step}.before")
+            try:
+                attempt.send()
+                reach(f"{self.step}.after")
+                return attempt.outcome
+            except CommitFailed:
+                found = self._found_later()
+                # Refused, and nobody moved main: the HTTP client tried twice, and the first try may be what
+                # stood in the way and may land yet.
+                attempt.doubtful = attempt.doubtful or attempt.possible
+                return found
+            except CommitStateUnknown as error:
+                attempt.doubtful = True
+                self.patience.waiting(f"no answer to a commit, looking whether it landed: {error.message}")
+            found = self._found_later()
+            if found is not None or not attempt.possible:
+                return found
+            if self.patience.over(number):
+                raise self._given_up()
+            # On the same bases: should the lost request arrive after all, one of the two is refused.
+            self.patience.pause(number)
+            number += 1
+
+    def _found_later(self) -> T | None:
+        try:
+            for table in self._home_last():
+                self.patience.until_answered(table.refresh)
+        except FrazilError as error:
+            if error.outcome is Outcome.FATAL:
+                raise
+            raise self._given_up() from error
+        return self.landed()
+
+    def _given_up(self) -> CommitStateUnknown:
+        return CommitStateUnknown(
+            f"a commit to the table {self.table} had no answer, and is not waited for any longer; it may "
+            "still land. Nothing is lost: the next run finds out"
+        )
+
+
+@dataclass(kw_only=True)
+class StampDelivery(Delivery[Stamp]):
+    """A commit of a pipeline, known by the token in its stamp in whatever attempt it lands."""
+
+    pipeline: str
+    token: str
+    #: Checks the tables as they were just loaded and says what to commit.
+    prepare: Callable[[], Wanted]
+
+    def landed(self) -> Stamp | None:
+        return landed(self.table, self.pipeline, self.token)
+
+    def staged(self, opened: Sequence[tuple[LakeTable, Any]]) -> Attempt[Stamp] | None:
         """None: somebody changed rows that were looked up, which asks for another look."""
+        wanted = self.prepare()
         changes: list[Sequence[DataFile] | RowDelta] = []
         stamp = wanted.stamp
         for table, _ in opened:
@@ -156,50 +221,6 @@ class Delivery:
         """A conflict of a lookup that is older than the table goes away with the next; no other does."""
         if not isinstance(change, RowDelta) or change.base == table.head:
             raise error
-
-    def _send(self, attempt: Attempt) -> Stamp | None:
-        """The stamp that landed, None if the attempt never will."""
-        number = 0
-        while True:
-            self.unsettled = True
-            reach(f"{self.step}.before")
-            try:
-                attempt.send()
-                reach(f"{self.step}.after")
-                return attempt.stamp
-            except CommitFailed:
-                found = self._found_later()
-                # Refused, and nobody moved main: the HTTP client tried twice, and the first try may be what
-                # stood in the way and may land yet.
-                attempt.doubtful = attempt.doubtful or attempt.possible
-                return found
-            except CommitStateUnknown as error:
-                attempt.doubtful = True
-                self.patience.waiting(f"no answer to a commit, looking whether it landed: {error.message}")
-            found = self._found_later()
-            if found is not None or not attempt.possible:
-                return found
-            if self.patience.over(number):
-                raise self._given_up()
-            # On the same bases: should the lost request arrive after all, one of the two is refused.
-            self.patience.pause(number)
-            number += 1
-
-    def _found_later(self) -> Stamp | None:
-        try:
-            for table in self._home_last():
-                self.patience.until_answered(table.refresh)
-        except FrazilError as error:
-            if error.outcome is Outcome.FATAL:
-                raise
-            raise self._given_up() from error
-        return landed(self.table, self.pipeline, self.token)
-
-    def _given_up(self) -> CommitStateUnknown:
-        return CommitStateUnknown(
-            f"a commit to the table {self.table} had no answer, and is not waited for any longer; it may "
-            "still land. Nothing is lost: the next run finds out"
-        )
 
 
 def landed(history: History, pipeline: str, token: str) -> Stamp | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.lake.files import DataFile
@@ -49,6 +49,10 @@ class RowDelta:
     truncates: bool = False
     #: Rows that were to come and do not, because what the table has is newer.
     late: int = 0
+    #: Data files that come as well, in the JSON of the REST spec: those of another branch.
+    copied: Sequence[dict[str, Any]] = ()
+    #: What else the snapshot says of itself, beside the stamp.
+    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 class Deltas(Protocol):

@@ -29,6 +29,8 @@ class FileOptions:
     compression_level: int | None = None
     #: `parquet`, `orc` or `avro`.
     format: str = "parquet"
+    #: Of Parquet: whether columns that repeat themselves are looked for, which have a dictionary then.
+    dictionaries: bool = True
 
     def __post_init__(self) -> None:
         if self.format not in _CODECS:

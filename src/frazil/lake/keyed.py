@@ -54,6 +54,9 @@ class Round:
     truncates: bool = False
     #: A column that orders changes: those that are older than the current row change nothing.
     sequence: SequenceBy | None = None
+    #: The table has every row that its source has: a patch without a current row is of one that is gone by
+    #: now, and does not come.
+    complete: bool = False
 
 
 class KeyedTable:
@@ -143,8 +146,8 @@ class KeyedRound:
         self._table: LakeTable | None = None
         #: Files of the round whose rows are all late, by the newest lookup.
         self._dropped: list[str] = []
-        #: Of the newest lookup: rows that go, rows that were late and do not come, and which patches lack
-        #: values that no current row has.
+        #: Of the newest lookup: rows that go, rows that do not come (late ones, and of a complete table what
+        #: is not found), and which patches lack values that no current row has.
         self.matched = 0
         self.late = 0
         self.unfound: tuple[int, ...] = ()
@@ -171,9 +174,10 @@ class KeyedRound:
         self.late = len({each.number for one in found for each in one.patched if each.late})
         rows = [file for each in found for file in each.rows]
         come, deletes = self._in_time(table, lookup, found)
+        rest = self._rest(lookup, found)
         return RowDelta(
             table.head,
-            (*come, *rows, *self._rest(lookup, found)),
+            (*come, *rows, *rest),
             (*(delete for each in found for delete in each.deletes), *deletes),
             tuple(file for each in found for file in each.replaced),
             tuple(file for each in found for file in each.removed),
@@ -264,7 +268,7 @@ class KeyedRound:
         return found
 
     def _rest(self, lookup: Lookup, found: Sequence[Found]) -> list[DataFile]:
-        """Patches without a current row: what they lack is null."""
+        """Patches without a current row: what they lack is null, or they do not come."""
         patches = lookup.patches
         if patches is None:
             return []
@@ -276,6 +280,11 @@ class KeyedRound:
         sources = patches.sources(numbers) if bounds is None else bounds.sources(patches, numbers)
         lacking = np.any([source < 0 for source in sources.values()], axis=0)
         self.unfound = tuple(numbers[lacking].tolist())
+        if self._wanted.complete:
+            self.late += len(self.unfound)
+            sources = {name: source[~lacking] for name, source in sources.items()}
+            if lacking.all():
+                return []
         writer = TableWriter(lookup.target, self._table.storage(), f"{lookup.prefix}-rest")
         writer.write(patches.emptied(sources))
         files = writer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,21 +17,18 @@ from pyroaring import BitMap64
 from frazil.core.schema import Schema
 from frazil.lake.data_rows import Columns, DataRows, RowGroup, open_rows
 from frazil.lake.deleted_rows import DeletedRows
-from frazil.lake.deletion_vector import bitmap_of, positions_of, write_vectors
+from frazil.lake.deletion_vector import bitmap_of, positions_of
 from frazil.lake.delta import DeleteFile
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.key_match import KeyMatcher, Numbers
 from frazil.lake.live import Target
-from frazil.lake.manifests import ContentFile
 from frazil.lake.patches import Patches
-from frazil.lake.position_deletes import write_positions
 from frazil.lake.pruning import KeyRanges
+from frazil.lake.removals import Removals
 from frazil.lake.sequence import Bounds, sequence_numbers
 from frazil.lake.storage import FileStorage, is_local
 from frazil.lake.writer import TableWriter
 
-#: The first format version with deletion vectors.
-VECTORS = 3
 _THREADS = 6
 
 
@@ -130,11 +126,7 @@ class _Search:
         self._deleted = DeletedRows(storage, task.targets, lookup.target.schema)
         #: Held by the thread that changes what is below.
         self._lock = threading.Lock()
-        self._vectors: list[tuple[Target, BitMap64]] = []
-        self._numbers = itertools.count()
-        self._deletes: list[DeleteFile] = []
-        self._replaced: list[ContentFile] = []
-        self._removed: list[ContentFile] = []
+        self._removals = Removals(storage, self._prefix, lookup.format_version)
         self._patched: list[Patched] = []
         self._late: list[int] = []
         self._matched = 0
@@ -142,7 +134,7 @@ class _Search:
     def run(self) -> Found:
         try:
             self._files()
-            self._write_vectors()
+            gone = self._removals.close()
             rows = () if self._writer is None else tuple(self._writer.close())
         except BaseException:
             if self._writer is not None:
@@ -150,9 +142,9 @@ class _Search:
             raise
         return Found(
             rows,
-            tuple(self._deletes),
-            tuple(file.to_json() for file in self._replaced),
-            tuple(file.to_json() for file in self._removed),
+            gone.deletes,
+            gone.replaced,
+            gone.removed,
             self._matched,
             tuple(self._patched),
             tuple(self._late),
@@ -186,7 +178,7 @@ class _Search:
             with self._lock:
                 self._matched += len(hits.positions)
                 self._complete(target, rows, hits, elsewhere)
-        self._take_away(target, bitmap_of(hits.positions), own, shared)
+        self._removals.take(target, bitmap_of(hits.positions), own, shared)
 
     def _hits(self, rows: DataRows) -> _Hits:
         positions, keys = [_NONE], [_NONE]
@@ -268,56 +260,6 @@ class _Search:
         for batch in filled.to_batches():
             self._writer.write(batch)
         self._patched += _patched(target, hits)
-
-    def _take_away(self, target: Target, fresh: BitMap64, own: BitMap64, shared: BitMap64) -> None:
-        """One vector, or one file of positions, for all rows of the data file that are gone.
-
-        What it replaces goes with the same commit: a data file with two vectors cannot be read.
-        """
-        old = [*target.own, *([target.vector] if target.vector is not None else [])]
-        gone = own | shared | fresh
-        written = None
-        if len(gone) < target.file.records and self._lookup.format_version < VECTORS:
-            written = self._written(target, own | fresh)
-        with self._lock:
-            self._replaced += old
-            if len(gone) >= target.file.records:
-                self._removed.append(target.file)
-            elif written is not None:
-                self._deletes.append(written)
-            else:
-                # Where there is a vector, nobody looks at files of positions.
-                self._vectors.append((target, gone))
-
-    def _written(self, target: Target, positions: BitMap64) -> DeleteFile:
-        file = target.file
-        path = f"{self._prefix}-d{next(self._numbers):03d}.parquet"
-        size = write_positions(self._storage, path, file.path, positions)
-        return DeleteFile(
-            path, size, len(positions), file.spec_id, dict(file.partition), file.path, "parquet"
-        )
-
-    def _write_vectors(self) -> None:
-        if not self._vectors:
-            return
-        path = f"{self._prefix}.puffin"
-        bitmaps = [(target.file.path, bitmap) for target, bitmap in self._vectors]
-        size, placed = write_vectors(self._storage, path, bitmaps)
-        for (target, _), at in zip(self._vectors, placed, strict=True):
-            file = target.file
-            self._deletes.append(
-                DeleteFile(
-                    path,
-                    size,
-                    at.records,
-                    file.spec_id,
-                    dict(file.partition),
-                    file.path,
-                    "puffin",
-                    at.offset,
-                    at.length,
-                )
-            )
 
 
 def _patched(target: Target, hits: _Hits, *, late: bool = False) -> list[Patched]:

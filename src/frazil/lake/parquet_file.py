@@ -37,7 +37,7 @@ class ParquetFile(RowFile):
         self._writer = pq.ParquetWriter(
             output.sink,
             self._arrow,
-            use_dictionary=_repeating(rows, self._columns),
+            use_dictionary=_repeating(rows, self._columns) if options.dictionaries else False,
             write_statistics=[leaf.parquet_path for leaf in self._columns if leaf.kind not in UNORDERED],
             compression=options.codec,
             compression_level=_LEVELS.get(options.codec) if level is None else level,

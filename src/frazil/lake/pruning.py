@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from frazil.core.errors import InvalidInput
@@ -42,7 +43,7 @@ class _Range:
         self._id = field.id
         self._kind = str(field.type)
         self._null = keys.null_count > 0
-        self._sorted = sorted(_comparable(field, keys.combine_chunks().drop_null()))
+        self._sorted = _in_order(field, keys.combine_chunks().drop_null())
 
     def meets_file(self, file: ContentFile) -> bool:
         low, high = file.lower.get(self._id), file.upper.get(self._id)
@@ -124,13 +125,15 @@ def _is_ordered(field: Field) -> bool:
     )
 
 
-def _comparable(field: Field, values: pa.Array) -> Sequence[Any]:
+def _in_order(field: Field, values: pa.Array) -> Sequence[Any]:
     """As bounds are compared."""
     if field.type in _BYTES:
-        found: list[Any] = values.cast(pa.binary()).to_pylist()
-        return found
-    words: list[list[int]] = [lane.to_numpy().tolist() for lane in lanes(values)]
+        return sorted(values.cast(pa.binary()).to_pylist())
+    words = [lane.to_numpy() for lane in lanes(values)]
     if len(words) == 1:
-        return words[0]
+        # `bisect` does with an array, and to make many numbers Python's own is slow.
+        ordered: Sequence[Any] = np.sort(words[0])  # type: ignore[assignment]
+        return ordered
     # A wide decimal: the lower half has no sign.
-    return [(high << 64) | (low % (1 << 64)) for low, high in zip(*words, strict=True)]
+    pairs = zip(*(word.tolist() for word in words), strict=True)
+    return sorted((high << 64) | (low % (1 << 64)) for low, high in pairs)

@@ -18,7 +18,7 @@ from frazil.lake.metrics import Leaf
 from frazil.lake.storage import FileStorage, Output
 
 #: Rows of a group, as Arrow holds them.
-GROUP_BYTES = 64 * MEGABYTE
+GROUP_BYTES: int = 64 * MEGABYTE
 GROUP_ROWS = 4 * 1024 * 1024
 
 

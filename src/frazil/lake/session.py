@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from frazil.client import Client
 
+_JARS, _PATH = "spark.jars", "spark.driver.extraClassPath"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 #: Settings whose values are shown nowhere, by their names; Python and Java read it alike.
@@ -69,7 +70,7 @@ def spark_session(
     wanted = _BASE | dict(settings or {})
     builder = SparkSession.builder.appName(app)
     if _SUBMITTED not in os.environ:
-        wanted = _here(master, memory, s3a) | wanted
+        wanted = _here(master, memory) | wanted | _libraries(master, wanted, s3a)
         os.environ["PYSPARK_PYTHON"] = python_of_workers(master, wanted)
         builder = builder.master(master)
     private = {} if _java_runs() else {key: value for key, value in wanted.items() if is_secret(key)}
@@ -85,6 +86,11 @@ def spark_session(
 def is_secret(setting: str) -> bool:
     """Whether the value of a setting is to be shown nowhere."""
     return re.search(SECRETS, setting) is not None
+
+
+def runs_here(master: str | None) -> bool:
+    """Whether tasks run in the driver's own process."""
+    return master is not None and (master == "local" or master.startswith("local["))
 
 
 def session_jars(*, s3a: bool = False) -> list[Path]:
@@ -105,13 +111,12 @@ _BASE = {
 }
 
 
-def _here(master: str, memory: str, s3a: bool) -> dict[str, str]:
+def _here(master: str, memory: str) -> dict[str, str]:
     """Of a JVM that this process starts."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     found = {
-        "spark.jars": ",".join(str(jar) for jar in session_jars(s3a=s3a)),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": " ".join(("-Duser.timezone=UTC", *java.options)),
     }
@@ -120,6 +125,21 @@ def _here(master: str, memory: str, s3a: bool) -> dict[str, str]:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return found
+
+
+def _libraries(master: str, given: Mapping[str, str], s3a: bool) -> dict[str, str]:
+    """Java libraries beside those that were asked for."""
+    if not runs_here(master):
+        return {_JARS: _listed(",", session_jars(s3a=s3a), given.get(_JARS))}
+    # As jars for tasks they would be copied at every start, a hundred megabytes.
+    found = {_PATH: _listed(os.pathsep, jars(SPARK_ICEBERG), given.get(_PATH))}
+    if s3a:
+        found[_JARS] = _listed(",", jars(HADOOP_S3A), given.get(_JARS))
+    return found
+
+
+def _listed(between: str, ours: Iterable[Path], others: str | None) -> str:
+    return between.join([*map(str, ours), *([others] if others else [])])
 
 
 def python_of_workers(master: str, settings: Mapping[str, str]) -> str:

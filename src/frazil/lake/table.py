@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from frazil.client import Renewing
+from frazil.core.correction import CORRECTION
 from frazil.core.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 _KEPT = 1000
 #: Tries to change a schema while others change the table.
 _CONFLICTS = 20
-_STAMPS = stamp_key("")
+#: Of summaries: what is told by snapshots.
+_TOLD = (stamp_key(""), CORRECTION)
 
 
 class LakeTable:
@@ -221,7 +223,7 @@ class LakeTable:
 
     def _view(self, snapshot_id: int, found: Any) -> SnapshotView:
         parent = found.parentId()
-        summary = {k: v for k, v in self._json(found.summary()).items() if k.startswith(_STAMPS)}
+        summary = {k: v for k, v in self._json(found.summary()).items() if k.startswith(_TOLD)}
         return SnapshotView(snapshot_id, None if parent is None else int(parent), summary)
 
     def _schema(self, schema_id: int) -> Schema:

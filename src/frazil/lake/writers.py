@@ -14,7 +14,7 @@ from frazil.core.schema import Schema
 from frazil.core.stamp import Mark, Position, Stamp, check_pipeline_name, stamp_key, stamp_tag
 from frazil.lake.authority import find_stamp, highest_epoch, mirrored
 from frazil.lake.catalog import Lake
-from frazil.lake.delivery import Delivery, Patience, Wanted
+from frazil.lake.delivery import Patience, StampDelivery, Wanted
 from frazil.lake.delta import Deltas
 from frazil.lake.files import DataFile
 from frazil.lake.java import java_errors
@@ -122,7 +122,8 @@ class PipelineWriter:
             epoch = 1 + max(last.epoch, highest_epoch(table, pipeline))
             return Wanted(replace(last, epoch=epoch, round=0, token=token, config=config))
 
-        stamp = Delivery(table, pipeline, token, prepare, patience, "claim").run()
+        delivery = StampDelivery(table, patience, "claim", pipeline=pipeline, token=token, prepare=prepare)
+        stamp = delivery.run()
         return cls(table, stamp, patience)
 
     @property
@@ -217,8 +218,14 @@ class PipelineWriter:
                 self._check_companion(table)
             return Wanted(stamp, files, partial(_check_files, ticket))
 
-        delivery = Delivery(
-            self.table, stamp.pipeline, ticket.token, prepare, self.patience, "commit", companions
+        delivery = StampDelivery(
+            self.table,
+            self.patience,
+            "commit",
+            companions,
+            pipeline=stamp.pipeline,
+            token=ticket.token,
+            prepare=prepare,
         )
         try:
             self.stamp = delivery.run()
@@ -242,14 +249,20 @@ class PipelineWriter:
             storage = self.tables[name].storage()
             storage.delete(list(storage.list(prefix)))
 
-    def leave(self) -> None:
-        """Nobody will go on from here: take away what makes expiry keep the history for this pipeline."""
+    def leave(self, properties: Mapping[str, str] | None = None) -> None:
+        """Nobody will go on from here: take away what makes expiry keep the history for this pipeline.
+
+        `properties`: what the table shall say instead.
+        """
         pipeline, tag = self.stamp.pipeline, stamp_tag(self.stamp.pipeline)
         opened = self.patience.until_answered(self.table.transaction)
         with java_errors(f"taking the stamp of {pipeline} off the table {self.table}"):
             if self.table.ref(tag) is not None:
                 opened.manageSnapshots().removeTag(tag).commit()
-            opened.updateProperties().remove(stamp_key(pipeline)).commit()
+            change = opened.updateProperties().remove(stamp_key(pipeline))
+            for key, value in (properties or {}).items():
+                change.set(key, value)
+            change.commit()
             opened.commitTransaction()
 
     def _written(

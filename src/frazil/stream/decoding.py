@@ -11,7 +11,8 @@ import pyarrow as pa
 from frazil.core.errors import BadRecord
 from frazil.core.failpoints import reach
 from frazil.core.schema import Schema, SchemaChange, arrow_type
-from frazil.stream.config.model import Contract, Format, MetadataColumns
+from frazil.stream.bootstrap.place import is_history
+from frazil.stream.config.model import Contract, Format, MetadataColumns, ParquetFormat
 from frazil.stream.decode.decoded import Decoded, Decoder, Fault, Undecodable
 from frazil.stream.decode.formats import decoder_of
 from frazil.stream.needs import Lacking, Needs
@@ -54,17 +55,24 @@ def decoded(reading: Reading, slices: Sequence[Slice]) -> Iterator[Rows]:
     """The records of the slices. BadRecord: one that stops the pipeline; Lacking: the table must change."""
     reserved = tuple(column.name for column in reading.metadata.fields())
     decoder = decoder_of(reading.format, reading.schema, reading.contract, reserved)
+    history: Decoder | None = None
     changes: list[SchemaChange] = []
     for raw in reading.reader.read(slices):
         reach("task.fetched")
-        found = _decode(decoder, raw, reading.largest)
+        if is_history(raw.topic):
+            # Columns of metadata as well: the table may have them, and its rows are of no record of now.
+            history = history or decoder_of(ParquetFormat(), reading.columns, reading.contract)
+            found = history.decode(raw)
+        else:
+            found = _decode(decoder, raw, reading.largest)
         stopping = next((bad for bad in found.bad if _stops(reading, bad)), None)
         if stopping is not None:
             raise _bad_record(reading, raw, stopping)
         changes += found.changes
         # All that the slices need is collected, so that the round is run again once.
         if not changes:
-            yield Rows(raw, _with_metadata(raw, found, reading.metadata), found.bad)
+            rows = found.rows if is_history(raw.topic) else _with_metadata(raw, found, reading.metadata)
+            yield Rows(raw, rows, found.bad)
     if changes:
         raise Lacking(Needs.of(changes))
 

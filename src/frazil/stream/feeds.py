@@ -35,7 +35,13 @@ def feed_of(config: PipelineConfig, lake: Lake) -> Feed:
         case KafkaSource():
             from frazil.stream.kafka.feed import KafkaFeed
 
-            return KafkaFeed(config.source, config.metadata)
+            log = KafkaFeed(config.source, config.metadata)
+            if config.source.history is None:
+                return log
+            from frazil.stream.bootstrap.feed import HistoryFeed
+            from frazil.stream.bootstrap.table import HistoryTable
+
+            return HistoryFeed(log, HistoryTable(lake, config.source.history, config))
         case PostgresSource():
             raise AssertionError("changes have a loop of their own")
         case SensorSource():

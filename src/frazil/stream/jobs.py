@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from frazil.core.errors import FrazilError, RoundFailed, ServiceError
 from frazil.core.schema import Schema
 from frazil.lake.files import DataFile
+from frazil.stream.bootstrap.place import is_history
 from frazil.stream.config.model import AvroFormat, FileSource, Format, ParquetFormat, PipelineConfig
 from frazil.stream.decoding import Reading
 from frazil.stream.frames import apply_transform, failure_in, source_frame, written
@@ -49,10 +50,13 @@ class JobResult:
         return sum(report.bad for report in self.slices)
 
     def watermark(self, before: int | None) -> int | None:
-        """The event time that every partition of the round has reached; it never goes back."""
+        """The event time that every partition of the round has reached; it never goes back.
+
+        Rows of a history are in no order that could tell.
+        """
         newest: dict[tuple[str, int], int] = {}
         for report in self.slices:
-            if report.newest is not None:
+            if report.newest is not None and not is_history(report.slice.topic):
                 key = (report.slice.topic, report.slice.partition)
                 newest[key] = max(report.newest, newest.get(key, report.newest))
         reached = [*newest.values()]

@@ -12,6 +12,7 @@ from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.lake.session import use_catalog
+from frazil.stream.bootstrap.feed import HistoryFeed
 from frazil.stream.columns import with_columns
 from frazil.stream.events import (
     CaughtUp,
@@ -112,6 +113,8 @@ class PipelineLoop(Loop):
         if before is not None:
             feed.plan(before, config.limits, jobs.parallelism)
         sink.claim(feed.first, self._patience)
+        if isinstance(feed, HistoryFeed):
+            feed.settle(sink.stamp.positions)
         table = show(*config.home)
         self._observer.notify(Claimed(self.name, table, sink.stamp.epoch, sink.created, before is None))
         return Work(feed, sink, jobs)

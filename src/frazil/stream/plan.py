@@ -14,8 +14,9 @@ from frazil.client.naming import written
 from frazil.core.errors import FrazilError, NotFound
 from frazil.core.partitioning import PartitionField, PartitionSpec
 from frazil.core.schema import Schema
-from frazil.core.stamp import Stamp
+from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
+from frazil.stream.bootstrap.choice import choose
 from frazil.stream.config.model import (
     FileSource,
     KafkaSource,
@@ -26,7 +27,7 @@ from frazil.stream.config.model import (
     TableSource,
 )
 from frazil.stream.fit import problems as fit_problems
-from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.postgres.standing import look
 from frazil.stream.rounds import RoundPlan
@@ -110,7 +111,7 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
     first: RoundPlan | None = None
     try:
         if isinstance(config.source, KafkaSource):
-            topics, first = _log(config, config.source, stamp, parallelism(spark))
+            topics, first = _log(config, config.source, stamp, parallelism(spark), client, found)
         elif isinstance(config.source, PostgresSource):
             look(config.source, config.name, stamp)
     except FrazilError as error:
@@ -248,14 +249,19 @@ def _new_table(config: PipelineConfig, client: Client, name: str, found: _Findin
 
 
 def _log(
-    config: PipelineConfig, source: KafkaSource, stamp: Stamp | None, parallel: int | None
+    config: PipelineConfig,
+    source: KafkaSource,
+    stamp: Stamp | None,
+    parallel: int | None,
+    client: Client,
+    found: _Findings,
 ) -> tuple[tuple[TopicPlan, ...], RoundPlan]:
     log = KafkaLog(source, timeout_seconds=COMMAND_SECONDS)
     view = log.look()
     log.require(view.missing)
     known = stamp
     if known is None:
-        positions = log.start(source.start)
+        positions = _first(source, log, view, client, found)
         known = Stamp(
             pipeline=config.name, epoch=0, round=0, token="", source=view.source, positions=positions
         )
@@ -266,6 +272,21 @@ def _log(
         next_ = known.positions[name].next if name in known.positions else ()
         topics.append(TopicPlan(name, next_ + (0,) * (len(ends) - len(next_)), ends))
     return tuple(topics), first
+
+
+def _first(
+    source: KafkaSource, log: KafkaLog, view: LogView, client: Client, found: _Findings
+) -> dict[str, Position]:
+    """Of a pipeline that never ran."""
+    past = source.history
+    if past is None:
+        return log.start(source.start)
+    choice = choose(past, client.tables.load(past.namespace, past.name).metadata, view)
+    found.notes.append(
+        f"{choice.snapshot.total:,} rows of {written(*past.namespace, past.name)} (snapshot "
+        f"{choice.snapshot.id}) come first, and the log behind them"
+    )
+    return choice.positions
 
 
 def _other_source(config: PipelineConfig) -> str | None:
@@ -289,6 +310,8 @@ def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
         return "with the first reading"
     if isinstance(config.source, PostgresSource):
         return "with the rows that the tables have" if config.source.snapshot == "initial" else "now"
+    if isinstance(config.source, KafkaSource) and config.source.history is not None:
+        return "with the rows of its history"
     at = config.source.start.at
     if isinstance(at, datetime):
         return f"at {at.isoformat()}"

@@ -9,12 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from frazil.core.errors import Conflict, HistoryChanged, InvalidInput, NotFound
+from frazil.core.names import show
 from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import History, find_stamp, known_stamps
 from frazil.lake.writers import PipelineWriter
+from frazil.stream.bootstrap.choice import choose
+from frazil.stream.bootstrap.place import of_log
+from frazil.stream.bootstrap.table import HistoryTable
+from frazil.stream.config.model import History as SourceHistory
 from frazil.stream.config.model import PipelineConfig, Start
 from frazil.stream.kafka.log import KafkaLog, LogView, kafka_source
 
@@ -48,7 +53,15 @@ class ToStamp:
     snapshot_id: int | None = None
 
 
-Target: TypeAlias = ToOffsets | ToTime | ToStamp
+@dataclass(frozen=True)
+class ToHistory:
+    """The rows of the table that is the pipeline's history, and the log behind them."""
+
+    #: The table's document, for what is shown.
+    metadata: Mapping[str, Any]
+
+
+Target: TypeAlias = ToOffsets | ToTime | ToStamp | ToHistory
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,12 @@ def plan_reset(config: PipelineConfig, history: History, log: KafkaLog, target: 
         chosen = _stamp(config.name, history, target)
         _same_log(chosen, view)
         positions = dict(chosen.positions)
+    elif isinstance(target, ToHistory):
+        wanted = history_of_source(config)
+        choice = choose(wanted, target.metadata, view)
+        positions = choice.positions
+        rows = f"{choice.snapshot.total:,} rows of {show(wanted.namespace, wanted.name)}"
+        notes.append(f"{rows} (snapshot {choice.snapshot.id}) come first, on top of what the table has")
     else:
         positions = _kept(base, view) | _positions(target, base, view, log)
     _inside(positions, view)
@@ -170,8 +189,22 @@ def reset(config: PipelineConfig, lake: Lake, target: Target, shown: Reset | Non
             f"pipeline {config.name} went on while this reset was agreed to. Its writer was stopped and "
             "nothing was moved: give the command again"
         )
-    writer = PipelineWriter.reset(lake, table, config.name, planned.source, planned.positions, config.hash)
+    positions = planned.positions
+    if isinstance(target, ToHistory):
+        positions = HistoryTable(lake, history_of_source(config), config).begin(log.look())
+    writer = PipelineWriter.reset(lake, table, config.name, planned.source, positions, config.hash)
     return writer.stamp
+
+
+def history_of_source(config: PipelineConfig) -> SourceHistory:
+    """InvalidInput: it names none."""
+    found = kafka_source(config, "reset").history
+    if found is None:
+        raise InvalidInput(
+            f"pipeline '{config.name}' names no history: write the table under `source.history`, then give "
+            "the command again"
+        )
+    return found
 
 
 def _no_first() -> tuple[str, dict[str, Position]]:
@@ -211,10 +244,10 @@ def _same_log(stamp: Stamp, view: LogView) -> None:
 
 
 def _kept(base: Stamp | None, view: LogView) -> dict[str, Position]:
-    """Of topics that are no longer selected."""
+    """Of topics that are no longer selected. Whoever says where to go on is done with a history."""
     if base is None or base.source != view.source:
         return {}
-    return {name: position for name, position in base.positions.items() if name not in view.topics}
+    return {name: position for name, position in of_log(base.positions).items() if name not in view.topics}
 
 
 def _positions(

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from msgspec import structs
 
-from frazil.core.errors import NotFound, RoundFailed, SourceChanged
+from frazil.core.errors import InvalidConfig, NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
+from frazil.stream.bootstrap.place import pending
 from frazil.stream.config.model import Limits
 from frazil.stream.kafka.log import LogView, Topic
 from frazil.stream.source import Slice
@@ -169,6 +170,13 @@ def cut(ranges: Sequence[Slice], tasks: int) -> tuple[tuple[Slice, ...], ...]:
 
 def _starts(stamp: Stamp, log: Log, view: LogView) -> dict[str, tuple[int, ...]]:
     """Where each selected partition goes on; a new one at 0."""
+    past = pending(stamp.positions)
+    if past is not None:
+        raise InvalidConfig(
+            f"pipeline '{stamp.pipeline}' began with the rows of {past.table}, and {past.total - past.taken} "
+            "of them are still to be taken before the log: name the table again under `source.history`, or "
+            "leave them out by `frazil reset`"
+        )
     if view.source != stamp.source:
         raise _changed(stamp, f"it was read from {stamp.source}, and this is {view.source}", "earliest")
     gone = [name for name in view.missing if name in stamp.positions]

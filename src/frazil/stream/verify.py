@@ -19,6 +19,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.credentials import TaskKeys
 from frazil.lake.scan import LiveFile, live_files
 from frazil.lake.table import LakeTable
+from frazil.stream.bootstrap.place import of_log
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.decoding import Reading
 from frazil.stream.fingerprint import Fingerprint
@@ -179,14 +180,14 @@ class _Verifier:
         stamp = self._stamp
         try:
             view = KafkaLog(
-                KafkaSource(kafka_source(self._config, "verify").settings, tuple(stamp.positions))
+                KafkaSource(kafka_source(self._config, "verify").settings, tuple(of_log(stamp.positions)))
             ).look()
         except FrazilError as error:
             self._unknown("log", error.message)
             return None
         again = [
             name
-            for name, position in stamp.positions.items()
+            for name, position in of_log(stamp.positions).items()
             if name not in view.topics or view.topics[name].id != position.id
         ]
         if view.source != stamp.source:
@@ -210,6 +211,8 @@ class _Verifier:
             reason = "the pipeline was changed since: the rows of before cannot be made again"
         elif wrong := problems(self._config.source_schema, table.schema):
             reason = f"the table was changed since: {'; '.join(wrong)}"
+        elif span.corrections:
+            reason = _corrected(span)
         elif not span.alone and span.rewritten:
             reason = f"others changed rows of the table: {_told(span)}"
         elif any(file.deleted != 0 for file in span.files(self._config.name, live)):
@@ -255,6 +258,9 @@ class _Verifier:
         self._compare("commits", span.added, span.written, text)
 
     def _check_rows(self, span: Span, live: Sequence[LiveFile]) -> None:
+        if span.corrections:
+            self._unknown("rows", _corrected(span))
+            return
         if not span.alone and span.rewritten:
             self._unknown("rows", f"others changed rows of the table: {_told(span)}")
             return
@@ -301,6 +307,10 @@ class _Verifier:
 
     def _unknown(self, name: str, text: str) -> None:
         self._checks.append(Check(name, Verdict.UNKNOWN, text))
+
+
+def _corrected(span: Span) -> str:
+    return f"rows were corrected since, so they are not those of the log: {', '.join(span.corrections)}"
 
 
 def _told(span: Span) -> str:

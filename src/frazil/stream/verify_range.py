@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.core.correction import Correction
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
 from frazil.lake.scan import LiveFile
+from frazil.stream.bootstrap.place import of_log, pending
 from frazil.stream.kafka.log import LogView
 from frazil.stream.source import Slice
 
@@ -58,13 +60,21 @@ class Span:
     @property
     def alone(self) -> bool:
         """Every row of the table should be one of this span."""
-        shared = any(key.startswith(_STAMPS) for view in self.others for key in view.summary)
+        # A claim, such as that of a rebuild which only compared, brings no rows.
+        bringing = (view for view in self.others if int(view.summary.get("added-records", 0)))
+        shared = any(key.startswith(_STAMPS) for view in bringing for key in view.summary)
         return self.complete and not shared and not int(self.base.view.summary.get("total-records", 0))
 
     @property
     def rewritten(self) -> bool:
         """Others changed rows, so that files do not tell any more who wrote their rows."""
         return any(view.summary.get("operation") in _REWRITES for view in self.others)
+
+    @property
+    def corrections(self) -> tuple[str, ...]:
+        """Those that are among the others: the table has rows that the log does not have, on purpose."""
+        told = (Correction.told(view.summary) for view in self.others)
+        return tuple(found.id for found in told if found is not None)
 
     def files(self, pipeline: str, live: Sequence[LiveFile]) -> list[LiveFile]:
         """Those of the table that hold the rows of this span."""
@@ -83,7 +93,7 @@ class Span:
         """What was read of the log."""
         return [
             Slice(topic, partition, first, end)
-            for topic, position in sorted(self.newest.positions.items())
+            for topic, position in sorted(of_log(self.newest.positions).items())
             for partition, end in enumerate(position.next)
             if (first := _first(self.base.stamp, topic, partition)) < end
         ]
@@ -105,7 +115,7 @@ class Spans:
 
 
 def find_spans(metadata: Mapping[str, Any], pipeline: str, log: LogView | None) -> Spans | None:
-    """None: no commit of the pipeline is left in the history of main."""
+    """None: no commit of the pipeline that read a log is left in the history of main."""
     chain = list(ancestry(MetadataHistory(metadata)))
     commits = _commits(chain, pipeline)
     if not commits:
@@ -113,12 +123,17 @@ def find_spans(metadata: Mapping[str, Any], pipeline: str, log: LogView | None) 
     own = {commit.view.id for commit in commits}
     found: list[Span] = []
     for number, base in enumerate(commits):
+        if pending(base.stamp.positions) is not None:
+            # What came from a history is in no log.
+            break
         above = chain[: chain.index(base.view)]
         others = tuple(view for view in above if view.id not in own)
         span = Span(base, tuple(commits[:number]), commits[0].stamp, _begins(base.stamp), others)
         found.append(span)
         if span.complete:
             break
+    if not found:
+        return None
     told = found[-1]
     if log is None:
         return Spans(told, None)

@@ -89,9 +89,9 @@ def commit(world: World) -> Request:
     return Request(
         "POST",
         table_path("ns", name),
-        append(metadata, number),
+        append(metadata, number, {"flink.job-id": name}),
         200,
-        lambda: snapshots(world, name) == [number],
+        lambda: landed(world, name, number),
     )
 
 
@@ -102,13 +102,13 @@ def transaction(world: World) -> Request:
         name, number = f"t{next(_numbers)}", next(_numbers)
         metadata = create_table(world.rest, "ns", name)["metadata"]
         numbers[name] = number
-        changes.append({"identifier": {"namespace": ["ns"], "name": name}, **append(metadata, number)})
+        updates = append(metadata, number, {"flink.job-id": name})
+        changes.append({"identifier": {"namespace": ["ns"], "name": name}, **updates})
 
     def done() -> bool:
-        shown = {name: snapshots(world, name) for name in numbers}
-        landed = [shown[name] == [number] for name, number in numbers.items()]
-        assert all(landed) or not any(shown.values()), f"half a transaction: {shown}"
-        return all(landed)
+        shown = {name: landed(world, name, number) for name, number in numbers.items()}
+        assert len(set(shown.values())) == 1, f"half a transaction: {shown}"
+        return all(shown.values())
 
     return Request("POST", "/transactions/commit", {"table-changes": changes}, 204, done)
 
@@ -131,13 +131,16 @@ def rename(world: World) -> Request:
 def drop_with_purge(world: World) -> Request:
     name = f"t{next(_numbers)}"
     metadata = create_table(world.rest, "ns", name)
-    answer = world.rest.of("POST", table_path("ns", name), append(metadata["metadata"], next(_numbers)))
+    updates = append(metadata["metadata"], next(_numbers), {"flink.job-id": name})
+    answer = world.rest.of("POST", table_path("ns", name), updates)
     files = [path_of(each["metadata-location"]) for each in (metadata, answer.json)]
 
     def done() -> bool:
         if exists(world, name):
             assert all(file.is_file() for file in files)
+            assert len(writes_of(world, name)) == 1
             return False
+        assert writes_of(world, name) == [], "nothing can come back"
         wait_until(lambda: not any(file.exists() for file in files), what="files to be purged")
         wait_until(lambda: not world.db.query("SELECT 1 FROM purge"), what="purge to be finished")
         return True
@@ -154,6 +157,19 @@ def snapshots(world: World, name: str) -> list[int]:
     ids = [snapshot["snapshot-id"] for snapshot in metadata["snapshots"]]
     assert snapshot_of(metadata) == (ids[-1] if ids else None)
     return ids
+
+
+def landed(world: World, name: str, number: int) -> bool:
+    """Whether the table has the snapshot; then, and only then, the job is known that its summary names."""
+    shown = snapshots(world, name)
+    assert (shown, writes_of(world, name)) in (([], []), ([number], [(number, 1)]))
+    return bool(shown)
+
+
+def writes_of(world: World, name: str) -> list[tuple[object, ...]]:
+    """What the index has of a job that is called like its table."""
+    rows = world.db.query("SELECT job_id, last_snapshot_id, commits FROM job_table")
+    return [tuple(row[1:]) for row in rows if row[0] == name]
 
 
 CHANGES = [create, staged_create, commit, transaction, rename, drop_with_purge]

@@ -61,6 +61,7 @@ def state(db: Db) -> dict[str, Mapping[str, object]]:
         for name, sql in {
             "tabular": "SELECT tabular_id, namespace_id, name, metadata_location, metadata FROM tabular",
             "purge": "SELECT purge_id, name, metadata_location FROM purge",
+            "job_table": "SELECT job_id, tabular_id, commits, last_snapshot_id FROM job_table",
             "idempotency": "SELECT idempotency_key, status FROM idempotency",
         }.items()
     }

@@ -12,7 +12,8 @@ import pytest
 
 from frazil.catalog import db
 from frazil.catalog.db import Database
-from frazil.catalog.store import purges, tabulars
+from frazil.catalog.metadata import JobWrites
+from frazil.catalog.store import jobs, purges, tabulars
 from frazil.catalog.store.packing import pack
 from frazil.core.errors import Conflict, InvalidConfig
 
@@ -51,7 +52,14 @@ async def test_an_empty_database_is_brought_up(url: str) -> None:
     assert await tables(database) == set(), "looking changes nothing"
     applied = await db.migrate(database)
     assert [migration.version for migration in applied] == list(range(1, NEWEST + 1))
-    assert await tables(database) >= {"warehouse", "namespace", "tabular", "idempotency", "purge"}
+    assert await tables(database) >= {
+        "warehouse",
+        "namespace",
+        "tabular",
+        "idempotency",
+        "purge",
+        "job_table",
+    }
     assert (await db.schema_state(database)).pending == 0
     before = await database.fetch("SELECT version, applied_at FROM schema_version")
     assert await db.migrate(database) == []
@@ -96,7 +104,7 @@ async def test_a_database_in_use_waits_and_one_that_a_rival_is_making_does_not(
 async def test_rows_of_older_versions_live_on(
     url: str, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """A table stays a table; a purge that waits is still a table's and keeps its place taken."""
+    """A table stays a table, whose next commit names its job; a purge that waits keeps its place taken."""
     module = importlib.import_module("frazil.catalog.db.migrate")
     database = await db.connect(url)
     monkeypatch.setattr(module, "migrations", lambda: db.migrations()[:1])
@@ -111,6 +119,13 @@ async def test_rows_of_older_versions_live_on(
     rows = await tabulars.list_kind(database, "n", "table", "", 10)
     assert [(row.name, row.format) for row in rows] == [("T", None)]
     assert await tabulars.list_kind(database, "n", "generic-table", "", 10) == []
+    assert await jobs.jobs_of(database, "t", ("", ""), 10) == []
+    writes = JobWrites("flink", "j", 1, 2, 3, 1)
+    swap = tabulars.Swap("t", "w", 1, "file:///w/t/metadata/2.json", b"{}", "file:///w/t", (writes,))
+    async with database.transaction() as connection:
+        assert await tabulars.swap(connection, swap, 5, database.dialect)
+    (table,) = await jobs.tables_of(database, "w", ("flink", "j"), "", 10, dropped=False)
+    assert (table.levels, table.name, table.writes) == (("NS",), "T", writes)
     purge = await purges.next_due(database, 10)
     assert purge is not None
     assert (purge.kind, purge.name, purge.metadata) == ("table", "ns.old", b"{}")

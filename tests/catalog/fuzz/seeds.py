@@ -12,6 +12,7 @@ from frazil.devstack.frazil_server import FrazilServer
 
 NS = ("fuzz",)
 DEEP = ("fuzz", "Ünter Level")
+JOB = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 DEFAULT_PROJECT = "00000000-0000-0000-0000-000000000000"
 # Nothing listens there: a storage profile that points at it fails at once.
 NOWHERE = "http://127.0.0.1:9"
@@ -52,7 +53,8 @@ class Seeds:
             catalog.create_namespace(*levels)
             for name in ("t1", "t2"):
                 if catalog.create_table(levels, name).status == 200:
-                    catalog.commit(levels, name, add_snapshot(1), set_ref(1))
+                    summary = {"operation": "append", "flink.job-id": JOB}
+                    catalog.commit(levels, name, add_snapshot(1, summary=summary), set_ref(1))
             catalog.create_view(levels, "v1")
             self._create_generic(levels, "g1")
         if not self.spare_location:
@@ -73,6 +75,8 @@ class Seeds:
             "warehouse_id": [self.warehouse_id],
             "project_id": [self.project_id, DEFAULT_PROJECT],
             "asset": ["swagger-ui.css"],
+            "kind": ["flink", "spark"],
+            "job": [JOB, "none"],
         }
         return {name: real[name][turn % len(real[name])] for name in names if name in real}
 

@@ -170,6 +170,24 @@ async def test_local_writes_and_deletes_in_one_folder_do_not_disturb_each_other(
     await asyncio.gather(*(come_and_go(n) for n in range(8)))
 
 
+async def test_a_local_directory_that_vanishes_while_it_is_made_is_made_again(
+    local: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, left = os.mkdir, [20]
+
+    def vanish(path: str, mode: int = 0o777) -> None:
+        make(path, mode)
+        if path.endswith("/deep") and left[0]:
+            left[0] -= 1
+            os.removedirs(path)
+
+    monkeypatch.setattr("frazil.catalog.storage.local.os.mkdir", vanish)
+    location = f"{local.base}/shared/deep/file"
+    await local.write_new(location, b"x")
+    assert left == [0]
+    assert await local.read(location) == b"x"
+
+
 async def test_local_failures_say_which_step_and_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     storage = open_storage(LocalProfile(path=str(tmp_path / "file" / "wh")))

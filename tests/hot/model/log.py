@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -16,12 +16,22 @@ Values: TypeAlias = tuple[Any, ...]
 _SHOWN = 5
 
 
+@dataclass(frozen=True)
+class Corrected:
+    """Rows that were in Iceberg, by records before these offsets, became others; None: they went."""
+
+    ends: tuple[int, ...]
+    change: Callable[[Row], Row | None]
+
+
 @dataclass
 class Log:
     """The records of a topic that count, by partition and offset: key and row, None where it is deleted."""
 
     key: tuple[str, ...]
     records: list[dict[int, tuple[bytes | None, Row | None]]] = field(default_factory=list)
+    #: In the order in which they were published.
+    corrections: list[Corrected] = field(default_factory=list)
 
     def add(self, partition: int, offset: int, key: bytes | None, row: Row | None) -> None:
         assert offset not in self.records[partition], f"offset {offset} of {partition} was given twice"
@@ -30,11 +40,16 @@ class Log:
     def rows(self, ends: Sequence[int]) -> list[Row]:
         """Of the records before these offsets. A key is in one partition for ever."""
         found: list[Row] = []
-        for records, end in zip(self.records, ends, strict=True):
+        for number, (records, end) in enumerate(zip(self.records, ends, strict=True)):
             last: dict[bytes | int, Row | None] = {}
+            waiting = [(one.ends[number], one.change) for one in self.corrections]
             for offset in sorted(one for one in records if one < end):
+                while waiting and waiting[0][0] <= offset:
+                    last = _changed(last, waiting.pop(0)[1])
                 key, row = records[offset]
                 last[offset if key is None else key] = row
+            for _, change in waiting:
+                last = _changed(last, change)
             found += [row for row in last.values() if row is not None]
         return found
 
@@ -42,6 +57,12 @@ class Log:
     def ends(self) -> tuple[int, ...]:
         """Behind the last record of each partition that counts."""
         return tuple(max(records, default=-1) + 1 for records in self.records)
+
+
+def _changed(
+    rows: Mapping[bytes | int, Row | None], change: Callable[[Row], Row | None]
+) -> dict[bytes | int, Row | None]:
+    return {key: None if row is None else change(row) for key, row in rows.items()}
 
 
 def values(rows: Iterable[Row], columns: Sequence[str]) -> Counter[Values]:

@@ -11,9 +11,10 @@ from tests.hot.model.conftest import MakeWorld
 from tests.hot.model.services import Gate
 from tests.hot.model.workload import Workload
 
-from frazil.hot.read import pins, spark, tail
+from frazil.hot.read import pins, tail
+from frazil.lake.removals import Removed
 
-_last, _position, _united = tail.last_of, pins._position, spark._united
+_last, _position = tail.last_of, pins._position
 
 
 def _old_rows_stay(table: pa.Table, _key: Sequence[str], _gone: Any) -> pa.Table:
@@ -33,8 +34,8 @@ def _no_lookup(*_: Any) -> None:
     """Nothing in Iceberg is replaced."""
 
 
-def _no_join(base: Any, tail: Any, schema: Any, _key: Sequence[str], changes: int) -> Any:
-    return _united(base, tail, schema, (), changes)
+def _nothing_goes(*_: Any) -> Removed:
+    return Removed((), (), ())
 
 
 @pytest.mark.exhaustive
@@ -44,7 +45,7 @@ def _no_join(base: Any, tail: Any, schema: Any, _key: Sequence[str], changes: in
         ("frazil.hot.read.arrow.without", _old_rows_stay),
         ("frazil.hot.read.pins._position", _one_offset_later),
         ("frazil.hot.read.tail.last_of", _first_change_wins),
-        ("frazil.hot.read.spark._united", _no_join),
+        ("frazil.lake.overlay._removed", _nothing_goes),
         ("frazil.stream.cdc.lane.Lane.lookup", _no_lookup),
     ],
 )

@@ -1,5 +1,6 @@
 """A seeded random workload over hot tables while tiering is killed, held up and restarted, files are
-rewritten, snapshots expire, the log is trimmed and columns come: every read equals the model, exactly.
+rewritten, ranges corrected, snapshots expire, the log is trimmed and columns come: every read equals the
+model, exactly.
 
 To replay a failure: `MODEL_SEED=… MODEL_CHAPTERS=… pytest tests/hot/model -k every_read`. What services do
 meanwhile is not seeded.
@@ -23,7 +24,18 @@ _CHAPTERS = int(os.environ.get("MODEL_CHAPTERS", str(len(STORIES))))
 _STEPS = 75
 #: Ten times through all stories: three thousand steps.
 _LONG = 10 * len(STORIES)
-_NEEDED = {"old, the same", "once", "compact", "expire", "trim", "column", "spark", "transaction", "iceberg"}
+_NEEDED = {
+    "old, the same",
+    "once",
+    "compact",
+    "correct",
+    "expire",
+    "trim",
+    "column",
+    "spark",
+    "transaction",
+    "iceberg",
+}
 
 
 def _run(world: World, gate: Gate, seed: int, chapters: int) -> None:

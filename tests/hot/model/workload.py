@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.hot.model.corrections import correct
 from tests.hot.model.log import Row
 from tests.hot.model.services import Gate, InProcess, Killed, once, require_superseded
 from tests.hot.model.table import ModelTable
@@ -36,8 +37,8 @@ _LIGHT: Final = {
     "old": 12,
     "iceberg": 5,
 }
-#: Once in each chapter, among the others, besides what its kind of tiering needs.
-_HEAVY: Final = ("compact", "compact", "expire", "trim", "trim", "column", "spark")
+#: So often in each chapter, among the others, besides what its kind of tiering needs.
+_HEAVY: Final = ("compact", "compact", "expire", "trim", "trim", "column", "spark", "spark", "correct")
 #: Where a service is killed, chapter by chapter, and where one is held up.
 KILLS: Final = (
     "commit.before@4",
@@ -249,7 +250,10 @@ class Workload:
         table.check_iceberg()
 
     def _spark(self, table: ModelTable, rng: Random) -> None:
-        table.check_spark(again=rng.random() < 0.5)
+        """Mostly with a tail that takes rows of the snapshot away."""
+        self._again(table, rng)
+        self._reinsert(table, rng)
+        table.check_spark(again=rng.random() < 0.3)
 
     def _once(self, table: ModelTable, rng: Random) -> None:
         once(self._world)
@@ -267,6 +271,16 @@ class Workload:
             if not self._rival or not refused:
                 raise
             return f"refused: {str(error)[:100]}"
+
+    def _correct(self, table: ModelTable, rng: Random) -> str | None:
+        """While tiering goes on, if it does; else with what comes meanwhile."""
+
+        def meanwhile() -> None:
+            table.change(*((table.row(rng), False) for _ in range(3)))
+            if not self._rival and rng.random() < 0.5:
+                once(self._world)
+
+        return correct(table, rng, meanwhile)
 
     def _expire(self, table: ModelTable, rng: Random) -> str:
         return self._world.expire(table, rng.choice((0.0, 0.0, 10.0)))

@@ -20,11 +20,13 @@ from frazil.core.errors import (
     Unavailable,
 )
 from frazil.hot.read.pins import Pins, lag, pinned
+from frazil.hot.read.sql import query
+from frazil.hot.read.stream import follow
 
 
 def test_pins_are_text() -> None:
     pins = Pins(
-        table="a.b", uuid="u", snapshot=7, topic="a.b", topic_id="t", starts=(1, 2), ends=(5, 2), at=9
+        table="a.b", uuid="u", snapshot=7, topic="a.b", topic_id="t", starts=(1, 2), ends=(5, 2), row=3, at=9
     )
     assert Pins.decode(pins.encode()) == pins
     assert str(pins) == "a.b: snapshot 7, log up to 0:5 1:2 (4 of them not in the snapshot)"
@@ -78,6 +80,23 @@ def test_a_topic_that_was_made_again_is_refused(hot: HotWorld) -> None:
     for read in (table.pin, lambda: table.arrow(pins=pins), lambda: table.spark(pins=pins)):
         with pytest.raises(SourceChanged, match="made again"):
             read()
+
+
+def test_what_is_in_iceberg_needs_no_log(hot: HotWorld) -> None:
+    table = hot.table(partitions=1).put(row(1)).tier()
+    text = f"SELECT id FROM {table.name}"
+    away = {"bootstrap.servers": "127.0.0.1:1"}
+    assert query(text, catalog=hot.client, fresh=False, kafka=away).rows.to_pylist() == [{"id": 1}]
+    hot.kafka.admin.delete_topics([table.topic], operation_timeout=30)[table.topic].result(30)
+    for engine in (None, hot.spark):
+        answer = query(text, catalog=hot.client, fresh=False, spark=engine)
+        assert answer.rows.to_pylist() == [{"id": 1}]
+        again = query(text, catalog=hot.client, pins=answer.pins, spark=engine)
+        assert again.rows.to_pylist() == [{"id": 1}]
+    with pytest.raises(InvalidInput, match="no place in its log"):
+        next(follow(table.name, catalog=hot.client, pins=answer.pins[0]))
+    with pytest.raises(SourceChanged, match="is gone"):
+        query(text, catalog=hot.client, fresh=False, max_lag=60.0)
 
 
 def test_more_partitions_are_refused_where_there_is_a_key(hot: HotWorld) -> None:

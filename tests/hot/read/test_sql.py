@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,8 @@ from tests.hot.read.world import HotRows, HotWorld, row
 from frazil.cli.main import cli
 from frazil.core.errors import FrazilError, InvalidInput
 from frazil.hot.read.sql import Tables, query, rewritten
+from frazil.lake import arrow_scan
+from frazil.lake.data_rows import open_rows
 
 
 class Known:
@@ -76,6 +79,36 @@ def test_what_a_query_may_be(hot: HotWorld, orders: HotRows) -> None:
     for text in ("DROP TABLE x", f"SELECT nothing FROM {name}", "SELECT 1; SELECT 2", "SELEC"):
         with pytest.raises(InvalidInput):
             query(text, catalog=hot.client)
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_files_that_cannot_have_a_row_are_not_read(
+    hot: HotWorld, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+) -> None:
+    """Files by days; of a key, row 3 goes elsewhere in the tail, and row 4 comes to where 5 is."""
+    columns = {"id": "long required", "day": "date", "word": "string"}
+    table = hot.table(columns, key=key, partitions=1, partitioning=["day"])
+    table.put(*({"id": n, "day": f"2026-01-0{1 + n}", "word": f"w{n}"} for n in range(6))).tier()
+    table.put({"id": 3, "day": "2026-01-09", "word": "new"}, {"id": 4, "day": "2026-01-06", "word": "w5"})
+    table.flush()
+    opened: list[str] = []
+
+    def counted(storage: Any, path: str, format_: str) -> Any:
+        opened.append(path)
+        return open_rows(storage, path, format_)
+
+    monkeypatch.setattr(arrow_scan, "open_rows", counted)
+    for condition in ("id = 3", "id = 5", "day = '2026-01-04'", "day = DATE '2026-01-06'", "word = 'w5'"):
+        text = f"SELECT * FROM {table.name} WHERE {condition} ORDER BY ALL"
+        opened.clear()
+        found = query(text, catalog=hot.client)
+        assert len(opened) == 1, condition
+        with monkeypatch.context() as whole:
+            whole.setattr("frazil.hot.read.sql.equalities", lambda *_: {})
+            assert query(text, catalog=hot.client, pins=found.pins).rows == found.rows
+        assert len(opened) == 7, condition
+    ids = query(f"SELECT id FROM {table.name} WHERE day = '2026-01-04'", catalog=hot.client).rows
+    assert ids.column("id").to_pylist() == ([] if key else [3])
 
 
 def test_the_command(hot: HotWorld, orders: HotRows) -> None:

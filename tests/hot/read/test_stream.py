@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tests.hot.read.world import HotRows, HotWorld, ordered, plain, row
 
+from frazil.core.errors import NotFound
 from frazil.hot.read import stream
 from frazil.hot.read.pins import Pins
 from frazil.hot.read.stream import Followed, follow
+from frazil.hot.table import table_name
 
 _TYPE = "_change_type"
 
@@ -62,6 +64,31 @@ def test_history_then_changes(hot: HotWorld) -> None:
     assert copy.kinds == {"INSERT": 22, "UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 3}
 
 
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_goes_on_anywhere_in_the_history(hot: HotWorld, key: tuple[str, ...]) -> None:
+    """Several files, some of whose rows were replaced since; a row after the snapshot, and one after all."""
+    table = hot.table(key=key)
+    for first in range(0, 40, 10):
+        table.put(*(row(number, f"w{first}") for number in range(first, first + 12))).tier()
+    table.put(row(50))
+    table.flush()
+    whole = list(follow(table.name, catalog=hot.client, bounded=True))
+    stops = [number for number, some in enumerate(whole, 1) if some.pins.row is not None]
+    assert len(stops) > 3, "a batch for each file"
+    table.put(row(5, "later"), row(51)).tier()
+    for stop in [*stops, len(whole)]:
+        copy = Copy()
+        for some in whole[:stop]:
+            copy.apply(some)
+        assert copy.pins is not None
+        copy.pins = Pins.decode(copy.pins.encode())
+        copy.catch_up(table)
+    loaded = hot.lake.load(*table_name(table.name))
+    loaded.java.expireSnapshots().expireSnapshotId(whole[0].pins.snapshot).commit()
+    with pytest.raises(NotFound, match="which was pinned, expired"):
+        next(follow(table.name, catalog=hot.client, pins=whole[0].pins))
+
+
 def test_a_log_is_only_added_to(hot: HotWorld) -> None:
     table = hot.table(key=(), partitions=3)
     copy = Copy()
@@ -104,3 +131,22 @@ def test_a_stream_goes_on_while_tiering_commits(
             table.tier()
     assert ordered(copy.rows) == table.expected()
     assert len(bases) > 2, "its snapshot is not for ever"
+
+
+def test_rows_in_iceberg_that_somebody_else_changed(hot: HotWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not told, and are what later changes of the log replace."""
+    monkeypatch.setattr(stream, "_REBASE_SECONDS", 0.0)
+    table = hot.table(partitions=1).put(row(1), row(2), row(3)).tier()
+    told = (one for some in follow(table.name, catalog=hot.client) for one in some.rows.to_pylist())
+
+    def following(count: int) -> list[tuple[Any, ...]]:
+        table.flush()
+        return [(one[_TYPE], one["id"], one["word"]) for one in itertools.islice(told, count)]
+
+    assert len(following(3)) == 3
+    hot.spark.sql(f"UPDATE frazil.{table.name} SET word = 'right' WHERE id = 1")
+    hot.spark.sql(f"DELETE FROM frazil.{table.name} WHERE id = 2")
+    table.put(row(4)).tier()
+    assert following(1) == [("INSERT", 4, "x")]
+    table.put(row(1, "new"), row(2, "new"))
+    assert following(3) == [("UPDATE_BEFORE", 1, "right"), ("UPDATE_AFTER", 1, "new"), ("INSERT", 2, "new")]

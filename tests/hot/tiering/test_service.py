@@ -69,7 +69,6 @@ def test_tables_come_go_and_change(world: World) -> None:
         kept = create(again.declared, world.client, world.settings, adopt=True).table
         assert kept.binding.topic_id == again.hot.binding.topic_id
         world.adopt(again)
-        again.put(8)
         service.until(again.complete)
         # A column that somebody added, and a freshness that somebody changed, count at once.
         first.sql("ALTER TABLE {} ADD COLUMN more bigint")

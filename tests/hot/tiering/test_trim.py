@@ -59,3 +59,11 @@ def test_nothing_where_nobody_knows_what_is_in_the_table() -> None:
     found = _metadata((1.0, None))
     found["properties"] = {_KEY: Mirror(77, _stamp(9, 9)).encode()}
     assert trim_to(found, _TABLE, 1000.0) == ()
+
+
+def test_what_a_history_goes_on_with_stays() -> None:
+    """A pipeline reads the rows of a snapshot, then the log from its stamp on, or that of the one below."""
+    found = _metadata((1.0, _stamp(1, 2)), (2.0, None), (3.0, _stamp(5, 6)), (4.0, _stamp(8, 9)))
+    assert trim_to(found, _TABLE, 1000.0) == (8, 9)
+    found["refs"] = {"main": {"snapshot-id": 4}, "frazil-history.copy": {"snapshot-id": 2}}
+    assert trim_to(found, _TABLE, 1000.0) == (1, 2)

@@ -68,6 +68,18 @@ def test_a_promise_is_broken_once_until_it_is_kept_again(watch: Watch, clock: Cl
     assert watch.report()[0].breaches == 2
 
 
+def test_the_number_of_broken_promises_never_falls(watch: Watch, clock: Clock) -> None:
+    watch.saw({"a.b": (1, 0)}, clock.now)
+    clock.now += 11
+    assert len(watch.judge()) == 1
+    watch.follow(_TABLE, anew=True)
+    (found,) = watch.report()
+    assert (found.breaches, found.cause) == (1, "round")
+    watch.forget("a.b")
+    watch.follow(_TABLE)
+    assert watch.report() == (found,)
+
+
 def test_a_freshness_that_is_changed_counts_at_once(watch: Watch, clock: Clock) -> None:
     watch.saw({"a.b": (1, 0)}, clock.now)
     clock.now += 5
@@ -115,6 +127,17 @@ def test_the_table_fails(watch: Watch, clock: Clock) -> None:
     assert watch.report()[0].trouble == "a bad record"
     watch.failing("a.b", None)
     assert watch.report()[0].trouble is None
+
+
+def test_a_table_that_cannot_be_told_of(watch: Watch, clock: Clock) -> None:
+    watch.saw({"a.b": (5, 0)}, clock.now)
+    watch.unclear({"a.b": "a wrong property", "a.new": "another"})
+    assert _late(watch, clock) == "failing"
+    known, new = watch.report()
+    assert (known.lag, known.freshness, known.trouble) == (60.0, 10.0, "a wrong property")
+    assert (new.table, new.trouble) == ("a.new", "another")
+    watch.unclear({})
+    assert [(one.table, one.trouble) for one in watch.report()] == [("a.b", None)]
 
 
 def test_records_that_were_there_before_the_service(clock: Clock) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ from frazil.hot.table import HotTable
 from frazil.hot.tiering.service import Tiering
 from frazil.lake.session import use_catalog
 from frazil.stream.config.model import CatalogConfig
-from frazil.stream.events import Event
+from frazil.stream.events import Event, Observer
+from frazil.stream.observe.fanout import Observers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,10 +170,10 @@ class World:
         return seen
 
     @contextlib.contextmanager
-    def tiering(self, **more: Any) -> Iterator[Running]:
+    def tiering(self, *, observers: Sequence[Observer] = (), **more: Any) -> Iterator[Running]:
         """A service that goes on until the block ends."""
         seen = Seen()
-        service = Tiering(self.cluster(), self.spark, observer=seen, **more)
+        service = Tiering(self.cluster(), self.spark, observer=Observers([seen, *observers]), **more)
         running = Running(seen)
         thread = threading.Thread(target=lambda: running.errors.update(service.run()), daemon=True)
         thread.start()

@@ -130,12 +130,15 @@ class Source(ABC):
         self._drop()
 
     def start(self) -> None:
-        """Create the connector: its snapshot begins."""
+        """Create the connector, and return when its first snapshot is done.
+
+        It fails for good where a table is altered meanwhile, and workloads do alter tables.
+        """
         self.run(f"CREATE TABLE {MARKS} (id INT PRIMARY KEY)", *self.publishing(MARKS))
         self._mark()
         self.kafka.create_topic(self.capture.signals)
         self.connect.create_connector(self.name, self._config(), secrets=self._secrets)
-        self.connect.wait_running(self.name)
+        self.connect.wait_streaming(self.name)
 
     def crash(self) -> None:
         """The server crashes and starts again.

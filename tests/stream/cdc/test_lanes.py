@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.stream.world import World
 
 from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, SourceChanged
 from frazil.core.stamp import Stamp, stamp_key
+from frazil.stream.cdc.lane import Lane
 from frazil.stream.config.model import PipelineConfig
 from frazil.stream.events import TableStopped
 
@@ -145,6 +147,28 @@ def test_one_failing_table_does_not_stop_the_others(world: World, producer: Prod
     )
     world.run(letters)
     assert [letter["offset"] for letter in world.rows("cdc_many_letters", ("offset",))] == [1]
+
+
+def test_nobody_waits_for_a_table_that_commits_slowly(
+    world: World, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = topic_of(world, "x").removesuffix(".x")
+    commit, order = Lane.commit, []
+
+    def recorded(lane: Lane, *given: Any) -> Stamp:
+        order.append(lane.topic.rpartition(".")[2])
+        time.sleep(1.5 if order[-1] == "a" else 0.0)
+        return commit(lane, *given)
+
+    monkeypatch.setattr(Lane, "commit", recorded)
+    for name in "abc":
+        topic, source = world.kafka.create_topic(f"{prefix}.{name}", partitions=1), ChangingTable()
+        for number in range(4):
+            source.put(id=number, word=name)
+        source.send(producer, topic)
+    topics, limits = [f"{prefix}.{name}" for name in "abc"], {"records_per_round": 2}
+    world.run(pipeline(world, topics[0], "slowly_{table}", topics=topics, limits=limits))
+    assert order == ["a", "b", "c", "b", "c", "a"]
 
 
 def test_columns_follow_the_source(world: World, producer: Producer) -> None:

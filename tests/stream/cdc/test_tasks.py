@@ -20,7 +20,8 @@ from frazil.core.stamp import Mark
 from frazil.lake.files import WriteTarget
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.spread import spread_by_key
-from frazil.stream.cdc.tasks import Job, LaneReport, LaneWork, Place, fetched, folded
+from frazil.stream.cdc.tasks import fetched, folded
+from frazil.stream.cdc.work import Job, LaneReport, LaneWork, Place
 from frazil.stream.config.model import DebeziumFormat
 from frazil.stream.source import RawBatch, Slice
 

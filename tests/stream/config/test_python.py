@@ -94,7 +94,7 @@ def test_the_decorator_makes_a_pipeline() -> None:
 def test_keywords_are_the_keys_of_yaml() -> None:
     source = PIPELINE.keys["source"].shape
     assert isinstance(source, Record)
-    yaml = {*PIPELINE.keys, "topics", "pattern", "start", "kafka"} - {"transform"}
+    yaml = {*PIPELINE.keys, "topics", "pattern", "start", "history", "kafka"} - {"transform"}
     assert set(get_type_hints(PipelineOptions)) == yaml
 
 

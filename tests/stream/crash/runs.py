@@ -21,8 +21,6 @@ from typing import Any, Self
 
 _TRAP = Path(__file__).parent / "trap"
 _SECONDS = 240.0
-#: A JVM that lives for seconds: compiling for speed costs more than it saves.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Screen:
@@ -178,7 +176,9 @@ class Run:
     def wake(self) -> None:
         """Every process of the run that was stopped goes on."""
         for pid in _members(self.process.pid):
-            os.kill(pid, signal.SIGCONT)
+            # It may end while others are woken.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def story(self) -> str:
         """For the report of a test that failed."""
@@ -229,7 +229,7 @@ def frazil(config: Mapping[str, Any], *arguments: Sequence[str] | str) -> subpro
 
 def _environment(temporary: Path) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("FRAZIL_", "PYSPARK_"))}
-    return own | {"TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": _JAVA, "PYTHONFAULTHANDLER": "1"}
+    return own | {"TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"}
 
 
 def _members(session: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -47,6 +48,39 @@ def test_rows_then_changes_and_the_slot_moves_only_behind_what_landed(shop: Shop
     assert shop.confirmed() == at
     remote.ask("land")
     assert shop.moves_past(at)
+
+
+def test_changes_go_on_exactly_where_the_first_rows_end(shop: Shop, remote: Remote) -> None:
+    """What a row does not say of itself (large values that did not change) is found only so."""
+    shop.run(f"{A} {series(1, 200)}")
+    remote.open(shop.source("public.a"))
+    over = threading.Event()
+
+    def work() -> None:
+        for turn in range(10_000):
+            if over.is_set():
+                return
+            shop.run(
+                f"BEGIN; DELETE FROM a WHERE id = {turn + 1}; UPDATE a SET id = {turn + 1} WHERE id = "
+                f"{turn + 2}; INSERT INTO a VALUES ({turn + 201}, 'x'); COMMIT"
+            )
+
+    rows: set[int] = set()
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        remote.ask("begin")
+        changes = 0
+        while changes < 300:
+            for op, _, key in ops(remote.ask("take", count=1, most=40)):
+                # A change of the rows as they are by now; nothing that they have in them already.
+                assert (key in rows) == (op in "du"), (op, key, sorted(rows))
+                (rows.discard if op == "d" else rows.add)(key)
+                changes += op != "r"
+            remote.ask("land")
+    finally:
+        over.set()
+        busy.join()
 
 
 def test_a_killed_process_goes_on_in_the_middle_of_a_transaction(

@@ -74,8 +74,10 @@ def test_free_properties_reach_debezium() -> None:
     source = source_of(
         properties={"decimal.handling.mode": "string", "column.exclude.list": "public.a.secret"}
     )
-    for properties in (stream_properties(source), snapshot_properties(source, (("public", "a"),))):
+    rows = [snapshot_properties(source, (("s.x", "a"),), makes_slot=makes) for makes in (True, False)]
+    for properties in (stream_properties(source), *rows):
         assert properties["decimal.handling.mode"] == "string"
         assert properties["column.exclude.list"] == "public.a.secret"
         assert properties["skipped.operations"] == "none"
-    assert snapshot_properties(source, (("s.x", "a"),))["table.include.list"] == r"s\.x\.a"
+    assert [each["table.include.list"] for each in rows] == [r"s\.x\.a"] * 2
+    assert [each["snapshot.mode"] for each in rows] == ["initial", "initial_only"]

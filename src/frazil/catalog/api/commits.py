@@ -12,7 +12,7 @@ from frazil.catalog.api.answers import commit_answer
 from frazil.catalog.commits import MAX_ATTEMPTS, Write, backoff, land, too_many_rivals, write_of
 from frazil.catalog.documents import Document
 from frazil.catalog.http import Request, Response, Routes, no_content
-from frazil.catalog.metadata import apply_updates, check_requirements
+from frazil.catalog.metadata import apply_updates, check_requirements, writes_of_updates
 from frazil.catalog.service import Catalog, no_such, now_ms
 from frazil.catalog.store import tabulars
 from frazil.catalog.store.idempotency import Mark
@@ -146,4 +146,4 @@ async def _prepare(catalog: Catalog, prefix: str, change: Change) -> Write:
         now_ms=now_ms(),
         metadata_location=found.document.metadata_location if found else None,
     )
-    return write_of(place, "table", after, chosen=True)
+    return write_of(place, "table", after, chosen=True, jobs=writes_of_updates(change.updates))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from frazil.catalog.api import idempotent
 from frazil.catalog.commits import MAX_ATTEMPTS, backoff, too_many_rivals
+from frazil.catalog.db import Connection
+from frazil.catalog.documents import Document
 from frazil.catalog.http import Request, Response, no_content
 from frazil.catalog.service import Catalog, Loaded, now_ms
-from frazil.catalog.store import purges, tabulars
+from frazil.catalog.store import jobs, purges, tabulars
 from frazil.catalog.store.idempotency import Mark
 from frazil.catalog.warehouses import Warehouse
 from frazil.core.errors import InvalidInput
@@ -56,6 +58,7 @@ async def _delete(
     document = found.document
     source = (found.tabular_id, found.namespace_id, identifier[1])
     async with catalog.database.transaction() as connection:
+        written = await jobs.about_to_drop(connection, found.tabular_id)
         if not await tabulars.delete(connection, source, document.revision):
             return False
         if purge_due is not None:
@@ -63,9 +66,21 @@ async def _delete(
                 warehouse.warehouse_id, show(*identifier), found.kind, found.location, document
             )
             await purges.request(connection, new, now_ms(), purge_due)
+        if written is not None:
+            await _leave_jobs(connection, written, document, purged=purge_due is not None)
         if mark is not None:
             await mark.record(connection, 204, now_ms())
     return True
+
+
+async def _leave_jobs(
+    connection: Connection, table: jobs.Written, document: Document, *, purged: bool
+) -> None:
+    """Without its files a table cannot come back; with them, what is known of its jobs waits for it."""
+    if purged:
+        await jobs.forget(connection, table.tabular_id)
+    else:
+        await jobs.keep_dropped(connection, table, document.parsed["table-uuid"].lower(), now_ms())
 
 
 def _refuse_without_gc(found: Loaded, name: str) -> None:

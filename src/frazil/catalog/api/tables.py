@@ -18,7 +18,7 @@ from frazil.catalog.api.paging import Page
 from frazil.catalog.api.renaming import rename
 from frazil.catalog.commits import Write, refuse_overlap, write_of
 from frazil.catalog.http import Request, Response, Routes, no_content
-from frazil.catalog.metadata import encode, new_table_metadata, parse_table_metadata
+from frazil.catalog.metadata import encode, new_table_metadata, parse_table_metadata, writes_of
 from frazil.catalog.service import Catalog, now_ms
 from frazil.catalog.signing.staged import seal
 from frazil.catalog.store import tabulars
@@ -110,9 +110,16 @@ async def register_table(catalog: Catalog, request: Request) -> Response:
             raise InvalidInput(f"metadata-location: {error.message}") from error
         metadata = parse_table_metadata(data)
         location = place.warehouse.checked_location(metadata["location"], "the metadata file's location")
-        encoded = encode(metadata)
         write = Write(
-            place, "table", metadata, location, True, body.metadata_location, encoded, new_file=False
+            place,
+            "table",
+            metadata,
+            location,
+            True,
+            body.metadata_location,
+            encode(metadata),
+            new_file=False,
+            jobs=writes_of(metadata.get("snapshots") or ()),
         )
         delegated = await _delegated(catalog, request, write)
         return table_answer(place.warehouse, await landed(catalog, write, mark), delegated)

@@ -3,6 +3,7 @@
 from frazil.catalog.db.base import (
     Connection,
     Database,
+    Dialect,
     ForeignKeyViolation,
     OutcomeUnknown,
     Row,
@@ -14,6 +15,7 @@ from frazil.catalog.db.migrate import bring_up_to_date, migrate, migrations, sch
 __all__ = [
     "Connection",
     "Database",
+    "Dialect",
     "ForeignKeyViolation",
     "OutcomeUnknown",
     "Row",

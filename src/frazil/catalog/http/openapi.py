@@ -31,7 +31,7 @@ _REASONS = {
 
 _DESCRIPTION = """\
 An Iceberg REST catalog under `/catalog`; in Lakekeeper's wire format, management under `/management/v1`
-and generic tables under `/lakekeeper/v1`.
+and generic tables under `/lakekeeper/v1`; what is frazil's own under `/frazil/v1`.
 
 `{prefix}` is the id of a warehouse: ask `GET /catalog/v1/config?warehouse=<name>` for it. Levels of a nested
 `{namespace}` are joined by `%1F`. Errors are `{"error": {"message", "type", "code"}}` throughout.
@@ -56,6 +56,7 @@ _TAGS = {
     "Tables": "Create, register, load, drop, rename.",
     "Commits": "Changes of tables, each checked against the state that it replaces.",
     "Views": "Create, register, load, replace, drop, rename.",
+    "Jobs": "Which jobs of Flink, Spark and frazil wrote which tables, also after their snapshots expired.",
     "Generic tables": "Tables of any format in Lakekeeper's wire format; a warehouse is given by id or name.",
     "Remote signing": "Signatures for S3 requests that stay inside one table.",
     "Management": "Server, projects and warehouses.",

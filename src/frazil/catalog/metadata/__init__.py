@@ -11,12 +11,21 @@ from frazil.catalog.metadata.files import (
     next_metadata_location,
     removed_metadata_files,
 )
+from frazil.catalog.metadata.jobs import (
+    JOB_KINDS,
+    JobWrites,
+    is_job_id,
+    writes_of,
+    writes_of_updates,
+)
 from frazil.catalog.metadata.properties import format_version_of, is_gzip
 from frazil.catalog.metadata.requirements import check_requirements, is_create
 from frazil.catalog.metadata.table import apply_updates, new_table_metadata
 from frazil.catalog.metadata.views import apply_view_updates, check_view_requirements, new_view_metadata
 
 __all__ = [
+    "JOB_KINDS",
+    "JobWrites",
     "apply_updates",
     "apply_view_updates",
     "check_requirements",
@@ -25,6 +34,7 @@ __all__ = [
     "format_version_of",
     "is_create",
     "is_gzip",
+    "is_job_id",
     "metadata_file_name",
     "new_table_metadata",
     "new_view_metadata",
@@ -33,4 +43,6 @@ __all__ = [
     "parse_view_metadata",
     "refs_only",
     "removed_metadata_files",
+    "writes_of",
+    "writes_of_updates",
 ]

@@ -30,7 +30,9 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 # Neither a link nor a pipe may stand in for a file: one leads elsewhere, the other never ends.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_ATTEMPTS = 5
+#: A directory can vanish between its making and the file's: others delete the last file in it. Each turn of
+#: them undoes one of ours, so a few do not do where many come and go.
+_ATTEMPTS = 100
 
 # Shared by all local warehouses: threads wait on fsync, and the journal commits them together.
 _DISK = WorkerThreads(8, "frazil-disk")
@@ -188,7 +190,10 @@ def _fill(fd: int, path: str, data: bytes) -> None:
 
 
 def _make_directories(folder: str) -> None:
-    """Make `folder` and what is missing above it, each durable in its parent."""
+    """Make `folder` and what is missing above it, each durable in its parent.
+
+    Ends early where a delete removes them at the same time: the caller begins again.
+    """
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)
@@ -203,16 +208,21 @@ def _make_directories(folder: str) -> None:
         except OSError as error:
             raise _failure("create directory", path, error) from None
         # Also when somebody else made it: they may not have reached their fsync yet.
-        _sync_directory(os.path.dirname(path))
+        if not _sync_directory(os.path.dirname(path)):
+            return
 
 
-def _sync_directory(path: str) -> None:
+def _sync_directory(path: str) -> bool:
+    """Whether it was there."""
     try:
         fd = os.open(path, _DIRECTORY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+        return True
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise _failure("sync directory", path, error) from None
 

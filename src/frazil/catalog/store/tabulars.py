@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from frazil.catalog.db import Connection, Database, ForeignKeyViolation, UniqueViolation
+from frazil.catalog.db import Connection, Database, Dialect, ForeignKeyViolation, UniqueViolation
+from frazil.catalog.metadata import JobWrites
+from frazil.catalog.store import jobs
 from frazil.catalog.store.packing import pack, unpack
 from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace
 from frazil.core.names import name_key, show
@@ -66,12 +68,19 @@ class Swap:
     """One compare-and-set: `revision` must still be current, and is raised."""
 
     tabular_id: str
+    warehouse_id: str
     revision: int
     metadata_location: str
     metadata: bytes
     location: str
+    #: Counted with the swap.
+    jobs: Sequence[JobWrites] = ()
 
 
+_SWAP = (
+    "UPDATE tabular SET metadata_location = $3, metadata = $4, location = $5, updated_at = $6, "
+    "revision = revision + 1 WHERE tabular_id = $1 AND revision = $2"
+)
 _FIND = (
     "SELECT w.version, n.namespace_id, t.tabular_id, t.kind, t.location, t.metadata_location, t.revision, "
     "CASE WHEN t.tabular_id = $4 AND t.revision = $5 THEN NULL ELSE t.metadata END "
@@ -145,22 +154,27 @@ async def insert(connection: Connection, new: NewTabular, now_ms: int) -> None:
         raise NoSuchNamespace(f"Namespace does not exist: {show(new.levels)}") from error
 
 
-async def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
-    """False when the tabular is gone or another commit came first."""
+async def swap(connection: Connection, change: Swap, now_ms: int, dialect: Dialect) -> bool:
+    """False when the tabular is gone or another commit came first.
+
+    One statement, except on SQLite when there are jobs to count: then it needs a transaction around it.
+    """
+    sql = _SWAP
+    values: list[object] = [change.tabular_id, change.revision, change.metadata_location]
+    values += [pack(change.metadata), change.location, now_ms]
+    together = bool(change.jobs) and dialect == "postgresql"
+    if together:
+        # The swap's row leads to the rows of the jobs, so none are touched when there is none.
+        noting, more = jobs.noting(change.jobs, len(values) + 1)
+        sql = f"WITH swapped AS ({_SWAP} RETURNING tabular_id, warehouse_id) {noting}"
+        values += more
     try:
-        touched = await connection.execute(
-            "UPDATE tabular SET metadata_location = $3, metadata = $4, location = $5, updated_at = $6, "
-            "revision = revision + 1 WHERE tabular_id = $1 AND revision = $2",
-            change.tabular_id,
-            change.revision,
-            change.metadata_location,
-            pack(change.metadata),
-            change.location,
-            now_ms,
-        )
+        touched = await connection.execute(sql, *values)
     except UniqueViolation as error:
         raise location_taken(change.location) from error
-    return touched == 1
+    if touched and change.jobs and not together:
+        await jobs.note(connection, change.tabular_id, change.warehouse_id, change.jobs)
+    return touched > 0
 
 
 async def delete(connection: Connection, source: tuple[str, str, str], revision: int) -> bool:

@@ -60,6 +60,11 @@ from frazil.catalog.wire.generic import (
     LoadGenericTableResponse,
     Verbatim,
 )
+from frazil.catalog.wire.jobs import (
+    JobKind,
+    ListWritingJobsResponse,
+    ListWrittenTablesResponse,
+)
 from frazil.catalog.wire.model import (
     BlobMetadata,
     EncryptedKey,
@@ -160,10 +165,13 @@ __all__ = [
     "IcebergErrorResponse",
     "Int32",
     "Int64",
+    "JobKind",
     "ListGenericTablesResponse",
     "ListNamespacesResponse",
     "ListTablesResponse",
     "ListType",
+    "ListWritingJobsResponse",
+    "ListWrittenTablesResponse",
     "LoadCredentialsResponse",
     "LoadGenericTableResponse",
     "LoadTableResult",

@@ -3,7 +3,8 @@
     CREATE TABLE [IF NOT EXISTS] [[catalog.]database.]name (column type …, PRIMARY KEY (…) NOT ENFORCED)
     [COMMENT '…'] [PARTITIONED BY (…)] [WITH ('key' = 'value', …)]
 
-Beside it `USE database`, `CREATE DATABASE`, and `USE CATALOG` and `SET`, which change nothing here.
+Beside it `USE database`, `CREATE DATABASE`, and `CREATE CATALOG`, `USE CATALOG` and `SET`, which change
+nothing here: the configuration says where tables are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from frazil.hot.declared.declaration import Declaration, split_options
 DEFAULT_DATABASE = "default"
 #: With its catalog, `catalog.database.table`.
 _WHOLE = 3
-_LEGAL = "CREATE TABLE, CREATE DATABASE, USE, USE CATALOG, SET"
+_LEGAL = "CREATE TABLE, CREATE DATABASE, USE, CREATE CATALOG, USE CATALOG, SET"
 _CLAUSES = {
     "LIKE": "a table is declared with all of its columns; copy them",
     "AS": "a table begins empty; put rows into it afterwards",
@@ -46,6 +47,8 @@ class Script:
     tables: tuple[Statement, ...]
     #: Of CREATE DATABASE.
     databases: tuple[str, ...] = ()
+    #: Statements that mean nothing here, each once and without its values, which may be secrets.
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass
@@ -74,6 +77,7 @@ class _Reader:
         self._namespace = namespace
         self._tables: list[Statement] = []
         self._databases: list[str] = []
+        self._ignored: list[str] = []
 
     def script(self) -> Script:
         parser = self._parser
@@ -83,17 +87,19 @@ class _Reader:
             self._statement()
             if parser.peek().kind != "end" and not parser.take_mark(";"):
                 parser.fail(f"expected ';' or the end of the statement, found {parser.peek()}")
-        return Script(tuple(self._tables), tuple(self._databases))
+        return Script(tuple(self._tables), tuple(self._databases), tuple(dict.fromkeys(self._ignored)))
 
     def _statement(self) -> None:
         parser = self._parser
         at = parser.here
         if parser.take_words("USE", "CATALOG"):
-            parser.name("the name of a catalog")
+            self._ignored.append(f"USE CATALOG {parser.name('the name of a catalog')}")
+        elif parser.take_words("CREATE", "CATALOG"):
+            self._catalog()
         elif parser.take_words("USE"):
             self._namespace = (parser.path("the name of a database")[-1],)
         elif parser.take_words("SET"):
-            parser.text("the name of a setting")
+            self._ignored.append(f"SET '{parser.text('the name of a setting')}'")
             parser.mark("=")
             parser.text("its value")
         elif parser.take_words("CREATE", "DATABASE"):
@@ -104,6 +110,15 @@ class _Reader:
             parser.fail("a hot table is never temporary: write CREATE TABLE")
         else:
             parser.fail(f"{parser.peek()} begins no statement that is known here. Legal: {_LEGAL}")
+
+    def _catalog(self) -> None:
+        parser = self._parser
+        parser.take_words("IF", "NOT", "EXISTS")
+        self._ignored.append(f"CREATE CATALOG {parser.name('the name of a catalog')}")
+        if parser.take_words("COMMENT"):
+            parser.text("a comment")
+        if parser.take_words("WITH"):
+            self._options()
 
     def _database(self) -> None:
         parser = self._parser

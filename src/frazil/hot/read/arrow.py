@@ -18,6 +18,10 @@ from frazil.lake.data_rows import Columns
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.places import PlacedFiles, ReadKeys
 from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.source import Slice
+
+#: Types whose values are equal in one way only; columns of a key have others, too, and are equal as keys are.
+_EXACT = ("int", "long", "string", "date")
 
 
 def read_arrow(
@@ -31,7 +35,8 @@ def read_arrow(
 ) -> pa.Table:
     """A table as it is now, or as it was pinned.
 
-    `where`: values of key columns, of rows that alone are wanted; files without them are not opened.
+    `where`: values of columns, of rows that alone are wanted; files that cannot have them are not opened.
+    Columns of the key, and others that are whole numbers, texts or days.
 
     >>> read_arrow("shop.orders", where={"order_id": 7}).to_pylist()  # doctest: +SKIP
     [{'order_id': 7, 'amount': 12.5}]
@@ -117,25 +122,31 @@ class Union:
 
     def _tail(self) -> pa.Table:
         """Of all keys, whatever is asked for: a row that no longer fits takes its old one away."""
-        fitter, found = self._read.fitter, []
         read = tail_read(self._found, self._all, self._key, self._kafka)
-        for batch in [] if read is None else read.batches(self._found.pins.slices()):
-            fitted = fitter.fit(batch.drop_columns([GONE]).select(fitter.schema.names))
-            found.append(fitted.append_column(GONE, batch.column(GONE)))
-        return pa.Table.from_batches(found, fitter.schema.append(pa.field(GONE, pa.bool_())))
+        return tail_table(read, self._read, self._found.pins.slices())
 
     def _equal(self, where: Mapping[str, object]) -> Wanted:
-        foreign = [name for name in where if name not in self._key]
+        kinds = {field.name: field.type for field in self._all}
+        foreign = [name for name in where if name not in self._key and kinds.get(name) not in _EXACT]
         if foreign or not where:
             raise InvalidInput(
                 f"rows of {self._found} are looked for by {', '.join(foreign) or 'nothing'}; legal: columns "
-                f"of its key ({', '.join(self._key) or 'it has none'})"
+                f"of its key ({', '.join(self._key) or 'it has none'}), and of the types {', '.join(_EXACT)}"
             )
         schema = Schema(tuple(field for field in self._all if field.name in where))
         fitter = Columns(schema).fitter
         values: dict[str, Any] = {field.name: [where[field.name]] for field in schema}
         batch = fitter.fit(pa.RecordBatch.from_pydict(values))
         return Wanted(schema, pa.Table.from_batches([batch], fitter.schema))
+
+
+def tail_table(read: TailRead | None, columns: Columns, slices: Sequence[Slice]) -> pa.Table:
+    """The tail in those columns, with `GONE`."""
+    fitter, found = columns.fitter, []
+    for batch in [] if read is None else read.batches(slices):
+        fitted = fitter.fit(batch.drop_columns([GONE]).select(fitter.schema.names))
+        found.append(fitted.append_column(GONE, batch.column(GONE)))
+    return pa.Table.from_batches(found, fitter.schema.append(pa.field(GONE, pa.bool_())))
 
 
 def key_of(found: Pinned, schema: Schema) -> tuple[str, ...]:

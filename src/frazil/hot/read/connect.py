@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.client import Client
+from frazil.client.access import DELEGATION
+from frazil.hot.datalake import PREFIX, read_datalake
 from frazil.stream.config.model import CatalogConfig
 from frazil.stream.config.python import gather
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 CatalogLike: TypeAlias = str | Mapping[str, str] | CatalogConfig | Client
 #: What `frazil.lake.session.spark_settings` calls the catalog.
 _NAME = "frazil"
+_WHO = ("uri", "warehouse", "token", "credential", "oauth2-server-uri", "scope")
+_DELEGATION = f"header.{DELEGATION}".lower()
 
 
 @contextmanager
@@ -25,19 +29,41 @@ def connected(catalog: CatalogLike | None, spark: SparkSession | None = None) ->
     if isinstance(catalog, Client):
         yield catalog
         return
-    if catalog is None and spark is not None:
-        catalog = _of_session(spark)
-    config = gather((), catalog=catalog).catalog
-    with Client(config.uri, warehouse=config.warehouse, token=config.token) as client:
+    session = _of_session(spark) if catalog is None and spark is not None else {}
+    if session:
+        made = client_of(session)
+    else:
+        config = gather((), catalog=catalog).catalog
+        made = Client(config.uri, warehouse=config.warehouse, token=config.token)
+    with made as client:
         yield client
 
 
-def _of_session(spark: SparkSession) -> CatalogConfig | None:
-    prefix = f"spark.sql.catalog.{_NAME}"
-    uri = spark.conf.get(f"{prefix}.uri", None)
-    if uri is None:
-        return None
-    address = uri.rstrip("/").removesuffix("/catalog")
-    return CatalogConfig(
-        address, spark.conf.get(f"{prefix}.warehouse", None), spark.conf.get(f"{prefix}.token", None)
+def client_of(properties: Mapping[str, str]) -> Client:
+    """By properties of Iceberg's REST catalog, such as `Client.iceberg_properties` gives."""
+    known = read_datalake({f"{PREFIX}iceberg.{name}": value for name, value in properties.items()})
+    return Client(
+        known.catalog.uri,
+        warehouse=known.catalog.warehouse,
+        token=known.catalog.token,
+        oauth=known.oauth,
+        headers=known.headers,
     )
+
+
+def _of_session(spark: SparkSession) -> dict[str, str]:
+    """Where its catalog is and who asks; nothing if it has none."""
+    prefix = f"spark.sql.catalog.{_NAME}."
+    given = {
+        name.removeprefix(prefix): value
+        for name, value in spark.conf.getAll.items()
+        if name.startswith(prefix)
+    }
+    if "uri" not in given:
+        return {}
+    # Keys of storage are asked for where files are read.
+    return {
+        name: value
+        for name, value in given.items()
+        if name in _WHO or (name.startswith("header.") and name.lower() != _DELEGATION)
+    }

@@ -41,12 +41,14 @@ class Pins(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     snapshot: int | None = None
     #: The columns of the answer.
     schema: int = 0
-    #: Empty: an ordinary table, which has no log.
+    #: Empty: an ordinary table, which has no log, or its log was not asked for.
     topic: str = ""
     topic_id: str = ""
     #: By partition, up to where the log is in the snapshot, and up to where it is read.
     starts: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
+    #: Of a stream: the number of the snapshot's row with which it goes on; None: it is past them.
+    row: int | None = None
     #: When they were made, milliseconds since 1970.
     at: int = 0
 
@@ -116,7 +118,7 @@ def pin(
 
     `kafka`: settings that count before those that the table knows. `max_lag`: seconds; where Iceberg is no
     further behind than that, the log is not read at all. Without `fresh` it never is, and an Iceberg table
-    that is further behind is refused (Unavailable).
+    that is further behind is refused (Unavailable). With neither, nobody asks for the log: it may be gone.
 
     >>> pin(client, "shop.orders").ends  # doctest: +SKIP
     (1042, 993)
@@ -144,7 +146,7 @@ def pinned(
         schema=int(metadata["current-schema-id"]),
         at=time.time_ns() // 1_000_000,
     )
-    if hot is not None:
+    if hot is not None and (fresh or max_lag is not None):
         # The snapshot is known by now; only then is the log asked for its ends.
         made = _with_log(made, hot, metadata, kafka or {}, max_lag, fresh)
     return Pinned(made, namespace, table, metadata, hot)

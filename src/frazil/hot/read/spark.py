@@ -1,31 +1,39 @@
 """`frazil.read` and `frazil.register`: both tiers as a DataFrame.
 
-The snapshot is read by Iceberg's own reader, so that projection and pruning are its own. The tail is read
-once, by one job, and kept; rows of the snapshot whose keys are in it are taken away by an anti join, whatever
-a query asks for, and its rows are added. Spark itself moves filters: to the keys of that join only what is
-about the key.
+The snapshot is read by Iceberg's own reader, so that projection and pruning are its own. Where all tasks see
+the driver's disk, the tail becomes part of a snapshot that nobody commits, and Spark reads both as one table.
+Elsewhere the tail is read by one job and kept; rows of the snapshot whose keys are in it are taken away by an
+anti join, whatever a query asks for, and its rows are added. Spark itself moves filters: to the keys of that
+join only what is about the key.
 """
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from frazil.client import Client
-from frazil.core.errors import FrazilError, Unsupported
+from frazil.client import Client, TableIdentifier
+from frazil.core.errors import FrazilError, NoSuchNamespace, NoSuchTable, Unsupported
 from frazil.core.schema import Field, Schema, primitives, spark_type
-from frazil.hot.read.arrow import found_at, key_of, tail_read
+from frazil.hot.read.arrow import found_at, key_of, tail_read, tail_table
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.pins import Pinned, Pins, confirm, pinned_schema
 from frazil.hot.read.tail import GONE, TailRead
-from frazil.hot.table import hot_table
+from frazil.hot.table import BINDING
+from frazil.lake.data_rows import Columns
+from frazil.lake.overlay import Base, fits, overlaid
+from frazil.lake.places import PlacedFiles, ReadKeys
 from frazil.lake.session import use_catalog
 from frazil.stream.source import Slice
 from frazil.stream.spark_types import to_spark
@@ -34,12 +42,15 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import Column, DataFrame, SparkSession
 
+#: Up to so many changes, the tail is read by this process.
+_OVERLAID = 1_000_000
 #: Up to so many changes, the keys of the tail go to every task.
 _BROADCAST = 1_000_000
 #: From so many changes on, rows are sieved first: bits for each change, and the most of them.
 _SIEVED = 10_000
 _BITS = 16
 _MOST_BITS = 1 << 23
+_logger = logging.getLogger("frazil.hot")
 _pins: WeakKeyDictionary[DataFrame, Pins] = WeakKeyDictionary()
 
 
@@ -73,18 +84,39 @@ def register(
     """Tables as temporary views for SQL, without names all hot tables of the warehouse; their pins, by view.
 
     A view is named as the table is, in backticks (`shop.orders`), and is of now: register it again to see
-    what came later.
+    what came later. Without names, a table that cannot be read is left out with a warning, if another can.
 
     >>> register(spark, "shop.orders")  # doctest: +SKIP
     >>> spark.sql("SELECT count(*) FROM `shop.orders`").show()  # doctest: +SKIP
     """
     given = {one.table: one for one in (Pins.decode(p) if isinstance(p, str) else p for p in pins)}
-    made: dict[str, Pins] = {}
     with connected(catalog, spark) as client:
-        for name in names or tuple(hot_tables(client)):
+
+        def view(name: str) -> Pins:
             found = found_at(client, name, given.get(name), kafka)
             union_frame(spark, client, found, kafka).createOrReplaceTempView(f"`{name}`")
-            made[name] = found.pins
+            return found.pins
+
+        return {name: view(name) for name in names} if names else _readable(hot_tables(client), view)
+
+
+def _readable(names: Iterable[str], view: Callable[[str], Pins]) -> dict[str, Pins]:
+    """Those that can be read; if none can, the error of one."""
+    from pyspark.errors import PySparkException
+
+    made: dict[str, Pins] = {}
+    problem: Exception | None = None
+    for name in names:
+        try:
+            made[name] = view(name)
+        except NoSuchTable:
+            # Dropped since it was listed.
+            continue
+        except (FrazilError, PySparkException) as error:
+            problem = error
+            _logger.warning("%s is left out: %s", name, str(error).strip().partition("\n")[0])
+    if problem is not None and not made:
+        raise problem
     return made
 
 
@@ -94,15 +126,26 @@ def pins_of(frame: DataFrame) -> Pins:
 
 
 def hot_tables(client: Client) -> Iterator[str]:
-    """All of a warehouse, by name."""
+    """All of a warehouse, by name; also those of which something is wrong."""
     waiting = list(client.namespaces.list())
     while waiting:
         namespace = waiting.pop(0)
-        waiting += client.namespaces.list(namespace)
-        for one in client.tables.list(namespace):
-            metadata = client.tables.load(one.namespace, one.name, snapshots="refs").metadata
-            if hot_table(tuple(one.namespace), one.name, metadata) is not None:
-                yield ".".join((*one.namespace, one.name))
+        # What is dropped meanwhile is not there.
+        with suppress(NoSuchNamespace):
+            waiting += client.namespaces.list(namespace)
+            tables = list(client.tables.list(namespace))
+            yield from (".".join((*one.namespace, one.name)) for one in tables if _is_hot(client, one))
+
+
+def _is_hot(client: Client, table: TableIdentifier) -> bool:
+    try:
+        metadata = client.tables.load(table.namespace, table.name, snapshots="refs").metadata
+    except NoSuchTable:
+        return False
+    except FrazilError:
+        # It may be; who reads it is told why it cannot be.
+        return True
+    return BINDING in (metadata.get("properties") or {})
 
 
 def union_frame(
@@ -112,16 +155,46 @@ def union_frame(
     schema = Schema.from_json(pinned_schema(found))
     _require_types(schema)
     key = key_of(found, schema)
-    base = None if found.pins.snapshot is None else _base(spark, client, found, schema)
     read = tail_read(found, schema, key, kafka or {})
+    base = None
+    if found.pins.snapshot is not None:
+        base = partial(snapshot_frame, spark, client, found, schema)
     if read is None:
-        frame = base if base is not None else spark.createDataFrame([], _loose(schema, ()).to_spark_ddl())
+        frame = base() if base is not None else spark.createDataFrame([], _loose(schema, ()).to_spark_ddl())
     else:
-        tail = _tail(spark, read, found.pins.slices())
-        confirm(found, kafka)
-        frame = _united(base, tail, schema, key, found.pins.tail)
+        one = _overlaid(spark, client, found, schema, read, kafka)
+        if one is None:
+            tail = tail_frame(spark, read, found.pins.slices())
+            confirm(found, kafka)
+            one = _united(base() if base is not None else None, tail, schema, key, found.pins.tail)
+        frame = one
     _pins[frame] = found.pins
     return frame
+
+
+def _overlaid(
+    spark: SparkSession,
+    client: Client,
+    found: Pinned,
+    schema: Schema,
+    read: TailRead,
+    kafka: Mapping[str, str] | None,
+) -> DataFrame | None:
+    """Both tiers in one scan; None: that cannot be done here."""
+    if found.pins.tail > _OVERLAID or not fits(spark):
+        return None
+    tail = tail_table(read, Columns(schema), found.pins.slices())
+    confirm(found, kafka)
+    key = read.key
+    places = ReadKeys(client, found.namespace, found.name).places(found.metadata)
+    base = Base(found.namespace, found.name, found.metadata, schema, found.pins.snapshot, PlacedFiles(places))
+    keys = tail.select(list(key)) if key else None
+    rows = tail.filter(pc.invert(tail.column(GONE))).drop_columns([GONE])
+    try:
+        return overlaid(spark, client, base, rows, keys)
+    except Unsupported:
+        # Files of other writers that frazil does not read the keys of, and Spark does.
+        return None
 
 
 def _united(
@@ -167,8 +240,13 @@ def _sieved(columns: list[Column], tail: DataFrame, key: Sequence[str], changes:
     return [F.when(there, columns[0]), *columns[1:]]
 
 
-def _base(spark: SparkSession, client: Client, found: Pinned, schema: Schema) -> DataFrame:
-    """The snapshot in the columns of `schema`: Iceberg gives it in those that it had then."""
+def snapshot_frame(
+    spark: SparkSession, client: Client, found: Pinned, schema: Schema, beside: Sequence[str] = ()
+) -> DataFrame:
+    """The snapshot in the columns of `schema`: Iceberg gives it in those that it had then.
+
+    `beside`: Iceberg's own columns, such as `_file`, which come as well.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     catalog = _catalog(spark, client)
@@ -186,10 +264,10 @@ def _base(spark: SparkSession, client: Client, found: Pinned, schema: Schema) ->
             _require_primitive(found, field)
             column = column.cast(spark_type(field.type))
         columns.append(column.alias(field.name))
-    return frame.select(columns)
+    return frame.select(*columns, *(F.col(name) for name in beside))
 
 
-def _tail(spark: SparkSession, read: TailRead, slices: Sequence[Slice]) -> DataFrame:
+def tail_frame(spark: SparkSession, read: TailRead, slices: Sequence[Slice]) -> DataFrame:
     """Read by one job, a task for each partition of the log. What it gives lies with the executors until
     nobody has a frame of it any more."""
     from py4j.protocol import Py4JError

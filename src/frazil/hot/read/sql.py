@@ -15,12 +15,13 @@ from frazil.core.schema import Schema
 from frazil.hot.read.arrow import Union
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
+from frazil.hot.read.predicates import equalities, parsed
 from frazil.hot.table import table_name
 from frazil.lake.data_rows import Columns
 
 if TYPE_CHECKING:
     import duckdb
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Texts and comments, in which nothing is a name; then names with dots between them, or with dots inside.
 _TOKENS = r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|(?P<name>{name}(?:\s*\.\s*{name})*)"
@@ -142,8 +143,11 @@ def _by_duckdb(text: str, tables: Tables) -> pa.Table:
 def _answer(
     connection: duckdb.DuckDBPyConnection, text: str, tables: Tables, columns: Mapping[str, Sequence[str]]
 ) -> pa.Table:
+    tree = parsed(connection, text)
     for number, (name, found) in enumerate(tables.named().items()):
-        rows = Union(found, tables.client, tables.kafka, columns=columns.get(name)).table()
+        where = equalities(tree, name, Schema.from_json(pinned_schema(found))) or None
+        union = Union(found, tables.client, tables.kafka, columns=columns.get(name), where=where)
+        rows = union.table()
         connection.register(f"frazil_t{number}", rows)
         view = _quoted(name, _QUOTE)
         connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM frazil_t{number}")  # noqa: S608
@@ -180,6 +184,11 @@ def _needed(
 
 
 def _by_spark(text: str, tables: Tables, spark: SparkSession) -> pa.Table:
+    return query_frame(text, tables, spark).toArrow()
+
+
+def query_frame(text: str, tables: Tables, spark: SparkSession) -> DataFrame:
+    """What Spark would answer; the tables are pinned, and tails read, when this returns."""
     from pyspark.errors import AnalysisException, ParseException
 
     from frazil.hot.read.spark import union_frame
@@ -191,7 +200,7 @@ def _by_spark(text: str, tables: Tables, spark: SparkSession) -> pa.Table:
         require_query(session, wanted)
         for name, found in tables.named().items():
             union_frame(session, tables.client, found, tables.kafka).createOrReplaceTempView(f"`{name}`")
-        return session.sql(wanted).toArrow()
+        return session.sql(wanted)
     except (AnalysisException, ParseException) as error:
         said = str(error).strip().splitlines()[0]
         raise InvalidInput(f"Spark does not take the query: {said}") from None

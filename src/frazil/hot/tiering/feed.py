@@ -36,9 +36,9 @@ class HotFeed:
         self._tables = dict(tables)
         self._log.select(sorted(self._tables))
 
-    def look(self) -> LogView:
-        """The logs as they are now; what is planned next goes by this."""
-        self._view = self._log.look()
+    def look(self, *, wait: bool = False) -> LogView:
+        """The logs as they are now; what is planned next goes by this. `wait`: as for `look_at_each`."""
+        self._view = self._log.look_at_each(wait=wait)
         return self._view
 
     def topics(self) -> Sequence[str]:
@@ -49,12 +49,12 @@ class HotFeed:
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         """All of the log: nothing of it was ever tiered."""
-        view, table = self._view or self.look(), self._tables[topic]
+        view, table = _told(self._view or self.look(), topic), self._tables[topic]
         found = require_topic(table, view)
         return view.source, {topic: Position(id=found.id, next=(0,) * found.partitions)}
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
-        view = self._view or self.look()
+        view = _told(self._view or self.look(), topic)
         require_topic(self._tables[topic], view)
         one = OneTopic(self._log, topic, view)
         # Not looked at twice: a table that stops is tried again later, and the others do not wait meanwhile.
@@ -66,9 +66,9 @@ class HotFeed:
         return replace(planned, tasks=tuple((part,) for part in slices))
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
-        self._after = self._after or self._log.look()
+        self._after = self._after or self._log.look_at_each()
         for topic in plan.positions:
-            confirm(stamp, _Seen(self._after, topic), plan.positions)
+            confirm(stamp, _Seen(_told(self._after, topic), topic), plan.positions)
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
         """Records of hot tables are of no database's transactions."""
@@ -107,3 +107,10 @@ class _Seen:
     def require(self, missing: Sequence[str]) -> None:
         if missing:
             raise RoundFailed(f"the topic {', '.join(missing)} is gone")
+
+
+def _told(view: LogView, topic: str) -> LogView:
+    """The view, which tells of the topic."""
+    if topic in view.failed:
+        raise view.failed[topic]
+    return view

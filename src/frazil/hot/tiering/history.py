@@ -81,7 +81,8 @@ class TieringHistory:
             watermark=int(now * 1_000_000),
         )
         self._written = now
-        self._told = {one.table: one.breaches for one in tables}
+        # A table may be gone for a while: what was told of it is not told again.
+        self._told |= {one.table: one.breaches for one in tables}
 
     def _claimed(self) -> PipelineWriter:
         return PipelineWriter.claim(

@@ -151,8 +151,12 @@ class TieringLoop(ChangeLoop):
     def _adopt(self, listing: Listing) -> None:
         """Tables that are new or are others now, that are gone, or of which something is new."""
         there = {table.topic: table for table in listing.tables if table.enabled}
-        for topic in [topic for topic in self._lines if topic not in there]:
+        for topic in self._lines.keys() - there.keys():
             self._leave(topic)
+        for topic in set(self._watch.topics()) - there.keys() - listing.problems.keys():
+            self._watch.forget(topic)
+        # The promise of one that cannot be told of any more stands.
+        self._watch.unclear({topic: problem.message for topic, problem in listing.problems.items()})
         known, self._tables = self._tables, there
         self._logs.follow(there)
         for topic, table in there.items():
@@ -168,7 +172,7 @@ class TieringLoop(ChangeLoop):
                 # Whoever changed it may have mended it.
                 self._renew(topic)
         for name, problem in listing.problems.items():
-            if self._listing is None or name not in self._listing.problems:
+            if name not in there and (self._listing is None or name not in self._listing.problems):
                 self._observer.notify(TableStopped(self.name, name, problem.message))
 
     def _renew(self, topic: str, *, failures: int = 0) -> None:
@@ -183,7 +187,6 @@ class TieringLoop(ChangeLoop):
     def _leave(self, topic: str) -> None:
         self._forget_keys(self._lines.pop(topic))
         self._care.forget(topic)
-        self._watch.forget(topic)
 
     def _forget_keys(self, line: Line) -> None:
         """But for tables that others write to as well, as those of dead letters."""
@@ -196,9 +199,7 @@ class TieringLoop(ChangeLoop):
     def _chosen(self) -> Sequence[Line]:
         if not self._once and not self._suspects and not self._due():
             return ()
-        self._watch.saw(self._logs.look().ends, time.time())
-        if self._once and self._goals is None:
-            self._goals = dict(self._logs.look().ends)
+        self._look()
         waiting, now = self._waiting_ones(), time.time()
         if self._suspects:
             first = self._suspects.pop(0)
@@ -208,6 +209,21 @@ class TieringLoop(ChangeLoop):
             now = max((one.deadline for one in waiting), default=now)
         self._round = choose(waiting, self._costs, now, bounds=self._bounds())
         return self._claimed_ones([self._lines[name] for name in self._round.tables])
+
+    def _look(self) -> None:
+        """At all logs. A topic without a leader, or that is refused, is the trouble of its table alone."""
+        first = self._once and self._goals is None
+        view = self._logs.look(wait=first)
+        self._watch.saw(view.ends, time.time())
+        for topic, error in view.failed.items():
+            line = self._lines[topic]
+            if first:
+                # It is not known what there is to do: the run cannot end as if that were done.
+                self._give_up(line, error)
+            elif line.ready:
+                self._guarded(line, functools.partial(_raise, error))
+        if first:
+            self._goals = dict(view.ends)
 
     def _due(self) -> bool:
         """Whether a round has to begin, by what was last seen of the logs."""
@@ -270,16 +286,20 @@ class TieringLoop(ChangeLoop):
     def _take_care(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._care.committed(line.lane, self._tables.get(line.lane.topic))
+        if lines:
+            # Under load no round is idle. After one, deadlines are as far away as they get.
+            self._care.work(0.0)
+            self._write_history()
 
     def _idle(self) -> None:
         """There is time for what can wait."""
-        waiting = self._watch.waiting(self._lines, self._lines)
-        due = due_at(waiting, self._costs, bounds=self._bounds())
+        # Tables that rest have no round to be in time for.
+        due = due_at(self._waiting_ones(), self._costs, bounds=self._bounds())
         left = float("inf") if due is None else due - time.time()
         self._care.work(left)
         if left > self._costs.commit * 3 + 1:
             self._write_history()
-        if not waiting and not self._caught_up:
+        if not self._watch.waiting(self._lines, self._lines) and not self._caught_up:
             self._caught_up = True
             self._observer.notify(CaughtUp(self.name))
 
@@ -316,6 +336,9 @@ class TieringLoop(ChangeLoop):
         if self._superseded is not None:
             raise self._superseded
         super()._raise_failures()
+        if self._listing is not None:
+            for problem in self._listing.problems.values():
+                raise problem
 
     def _stamps(self) -> dict[str, Stamp]:
         return {topic: line.lane.stamp for topic, line in self._lines.items() if line.lane.claimed}
@@ -327,7 +350,7 @@ class TieringLoop(ChangeLoop):
 
 def _self(table: HotTable) -> tuple[object, ...]:
     """What cannot change without another writer for the table."""
-    return table.binding, table.key, table.letters
+    return table.uuid, table.binding, table.key, table.letters
 
 
 def _raise(error: FrazilError) -> None:

@@ -13,6 +13,7 @@ from frazil.core.stamp import Stamp, stamp_key
 from frazil.hot.find import HotTables
 from frazil.hot.read.pins import lag, pinned
 from frazil.hot.table import TIERING, HotTable
+from frazil.hot.tiering.told import Told, told
 from frazil.lake.authority import MetadataHistory, ancestry
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
@@ -37,6 +38,9 @@ class HotStatus:
     #: The newest stamp, and when its snapshot was made; None: never tiered, or expired.
     stamp: Stamp | None = None
     tiered_at: datetime | None = None
+    #: Promises that were broken in the last 24 hours, and why the last one; None: the service wrote nothing.
+    breaches: int | None = None
+    cause: str | None = None
     #: Why tiering or a read would not go on; empty if they would.
     problems: tuple[str, ...] = ()
 
@@ -52,7 +56,8 @@ def hot_status(client: Client, kafka: Mapping[str, str]) -> list[HotStatus]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         known = list(pool.map(lambda table: table_status(client, table, kafka), found.tables))
     wrong = [HotStatus(name, name, problems=(problem.message,)) for name, problem in found.problems.items()]
-    return sorted([*known, *wrong], key=lambda one: one.table)
+    lately = told(client, datetime.now(UTC))
+    return sorted([_with(one, lately) for one in (*known, *wrong)], key=lambda one: one.table)
 
 
 def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> HotStatus:
@@ -65,6 +70,13 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
     except FrazilError as error:
         return replace(known, problems=(error.message,))
     return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+
+
+def _with(found: HotStatus, lately: Mapping[str, Told] | None) -> HotStatus:
+    if lately is None:
+        return found
+    mine = lately.get(found.table, Told())
+    return replace(found, breaches=mine.breaches, cause=mine.cause)
 
 
 def _newest(metadata: Mapping[str, object]) -> tuple[Stamp | None, datetime | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotFound
@@ -116,6 +116,8 @@ class Lookout:
         self._observer = observer
         self._name = name
         self._reported = 0.0
+        #: Topics that the last look could not tell of.
+        self._failed: Set[str] = frozenset()
         self._ticks = Every("hot-logs", _LOOK_SECONDS, self.look)
 
     def start(self) -> None:
@@ -130,7 +132,9 @@ class Lookout:
         try:
             self._log.select(sorted(self._watch.topics()))
             at = time.time()
-            self._watch.saw(self._log.look().ends, at)
+            view = self._log.look_at_each()
+            self._watch.saw(view.ends, at)
+            self._tell(view.failed)
             self._ask()
         except FrazilError as error:
             self._watch.down("kafka", error.message)
@@ -142,6 +146,13 @@ class Lookout:
         if now - self._reported >= _REPORT_SECONDS:
             self._reported = now
             self._observer.notify(FreshnessReported(self._name, self._watch.report()))
+
+    def _tell(self, failed: Mapping[str, FrazilError]) -> None:
+        for topic, error in failed.items():
+            self._watch.failing(topic, error.message)
+        for topic in self._failed - failed.keys():
+            self._watch.failing(topic, None)
+        self._failed = frozenset(failed)
 
     def _ask(self) -> None:
         """Records whose age cannot be told otherwise say it themselves."""

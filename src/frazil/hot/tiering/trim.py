@@ -1,12 +1,13 @@
 """Removes records from the log that are in Iceberg and that no read which is still repeatable needs.
 
 A read pins a snapshot and reads the log from there on. So what lies before the newest stamp whose snapshot is
-older than the keep window can go: every younger snapshot, and the one before it, begins behind that.
+older than the keep window can go: every younger snapshot, and the one before it, begins behind that. What
+lies behind a snapshot that a pipeline has pinned as its history stays as well: it goes on with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -16,6 +17,7 @@ from frazil.core.errors import HistoryChanged
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.hot.table import TIERING, HotTable
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
+from frazil.stream.bootstrap.place import is_history_tag
 from frazil.stream.kafka.settings import admin_settings, kafka_error, logger
 
 _TIMEOUT_SECONDS = 10.0
@@ -37,8 +39,24 @@ def trim_to(metadata: Mapping[str, Any], table: HotTable, now: float) -> tuple[i
             if old is None or last is None:
                 return ()
             # A reset may have moved the newest stamp back.
-            return tuple(map(min, old.next, last.next))
+            wanted = [old.next, last.next, *_pinned(history, metadata, table)]
+            return tuple(min(several) for several in zip(*wanted, strict=False))
     return ()
+
+
+def _pinned(
+    history: MetadataHistory, metadata: Mapping[str, Any], table: HotTable
+) -> Iterator[tuple[int, ...]]:
+    """Where the log goes on behind snapshots that are the history of somebody."""
+    key = stamp_key(TIERING)
+    for name in metadata.get("refs") or ():
+        at = history.ref(name) if is_history_tag(name) else None
+        view = None if at is None else history.snapshot(at)
+        while view is not None and key not in view.summary:
+            view = None if view.parent_id is None else history.snapshot(view.parent_id)
+        position = None if view is None else _position(Stamp.decode(view.summary[key]), table)
+        if position is not None:
+            yield position.next
 
 
 def _position(stamp: Stamp, table: HotTable) -> Position | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from frazil.core.names import show
 from frazil.core.stamp import Mirror, stamp_key
-from frazil.hot.table import TIERING, HotTable
+from frazil.hot.table import TIERING, HotTable, table_name
 from frazil.hot.tiering.arrivals import Arrivals
 from frazil.hot.tiering.schedule import Candidate
 from frazil.stream.events import TableFreshness
@@ -22,10 +24,8 @@ class _Watched:
     #: When it last took part in a round, and what of it was left then.
     served: float = 0.0
     left: int = 0
-    breaches: int = 0
     #: Whether one is going on.
     broken: bool = False
-    cause: str | None = None
     trouble: str | None = None
 
     def lag(self, now: float) -> float:
@@ -51,6 +51,11 @@ class Watch:
     _tables: dict[str, _Watched] = field(default_factory=dict)
     #: What does not answer: `catalog`, `kafka`.
     _down: dict[str, str] = field(default_factory=dict)
+    #: By topic: why it cannot be told what its table is.
+    _unclear: dict[str, str] = field(default_factory=dict)
+    #: By table, and the cause of the last. The numbers never fall, whatever becomes of the table.
+    _breaches: Counter[str] = field(default_factory=Counter)
+    _causes: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def follow(self, table: HotTable, *, anew: bool = False) -> None:
@@ -67,6 +72,11 @@ class Watch:
     def forget(self, topic: str) -> None:
         with self._lock:
             self._tables.pop(topic, None)
+
+    def unclear(self, problems: Mapping[str, str]) -> None:
+        """All topics of which it cannot be told what their table is, and why. What was known of it holds."""
+        with self._lock:
+            self._unclear = dict(problems)
 
     def topics(self) -> list[str]:
         with self._lock:
@@ -164,29 +174,44 @@ class Watch:
                 if lag <= one.table.freshness:
                     one.broken = False
                 elif not one.broken and not one.arrivals.vague():
-                    one.broken, one.breaches, one.cause = True, one.breaches + 1, self._cause(one)
-                    found.append(Breach(str(one.table), lag, one.table.freshness, one.cause))
+                    one.broken, name, cause = True, str(one.table), self._cause(one)
+                    self._breaches[name] += 1
+                    self._causes[name] = cause
+                    found.append(Breach(name, lag, one.table.freshness, cause))
         return found
 
     def report(self) -> tuple[TableFreshness, ...]:
         """All tables, in order."""
         now = self.clock()
         with self._lock:
-            return tuple(
-                TableFreshness(
+            found = [
+                self._freshness(
                     str(one.table),
+                    self._trouble(one),
                     round(one.lag(now), 3),
                     one.table.freshness,
                     one.arrivals.backlog,
-                    one.breaches,
-                    one.cause,
-                    one.trouble,
                 )
-                for one in sorted(self._tables.values(), key=lambda one: str(one.table))
-            )
+                for one in self._tables.values()
+            ]
+            found += [
+                self._freshness(show(*table_name(topic)), trouble)
+                for topic, trouble in self._unclear.items()
+                if topic not in self._tables
+            ]
+        return tuple(sorted(found, key=lambda one: one.table))
+
+    def _freshness(
+        self, table: str, trouble: str | None, lag: float = 0.0, freshness: float = 0.0, backlog: int = 0
+    ) -> TableFreshness:
+        breaches, cause = self._breaches[table], self._causes.get(table)
+        return TableFreshness(table, lag, freshness, backlog, breaches, cause, trouble)
+
+    def _trouble(self, one: _Watched) -> str | None:
+        return self._unclear.get(one.table.topic, one.trouble)
 
     def _cause(self, one: _Watched) -> str:
-        if one.trouble is not None:
+        if self._trouble(one) is not None:
             return "failing"
         for what in ("catalog", "kafka"):
             if what in self._down:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.transactions import Tail, Transactions
@@ -15,6 +15,9 @@ from frazil.stream.kafka.log import KafkaLog, LogView, Topic
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan, confirm, plan_round
 from frazil.stream.source import Reader, Slice
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
 
 #: Whether a bounded run has read what was there when it began; stamps are by topic.
 Goal: TypeAlias = Callable[[Mapping[str, Stamp]], bool]
@@ -53,13 +56,18 @@ class ChangeFeed(Protocol):
         """Nothing is read any more."""
 
 
-def feed_of(config: PipelineConfig) -> ChangeFeed:
-    """Imported where it is used: few read a database directly."""
+def feed_of(config: PipelineConfig, lake: Lake) -> ChangeFeed:
+    """Imported where it is used: few read a database directly, or begin with a history."""
     if isinstance(config.source, PostgresSource):
         from frazil.stream.postgres.changes import PostgresChanges
 
         return PostgresChanges(config.source, config.name)
     assert isinstance(config.source, KafkaSource), "the configuration asks for it"
+    if config.source.history is not None:
+        from frazil.stream.bootstrap.changes import HistoryChanges
+        from frazil.stream.bootstrap.table import HistoryTable
+
+        return HistoryChanges(config.source, HistoryTable(lake, config.source.history, config))
     return KafkaChanges(config.source)
 
 

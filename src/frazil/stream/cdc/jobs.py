@@ -17,7 +17,8 @@ from frazil.lake.storage import FileStorage
 from frazil.stream.cdc.feed import packed_tasks
 from frazil.stream.cdc.lane import LaneTurn
 from frazil.stream.cdc.result import LaneResult
-from frazil.stream.cdc.tasks import Job, fetched, folded
+from frazil.stream.cdc.tasks import fetched, folded
+from frazil.stream.cdc.work import Job
 from frazil.stream.jobs import translated
 from frazil.stream.source import Reader
 from frazil.stream.tasks import Failure

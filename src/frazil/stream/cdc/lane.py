@@ -30,9 +30,11 @@ from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.shapes import grown
 from frazil.stream.cdc.spread import spread_by
-from frazil.stream.cdc.tasks import LaneWork, Place, sequence_column
+from frazil.stream.cdc.work import LaneWork, Place, sequence_column
 from frazil.stream.config.model import ChangesConfig, DebeziumFormat, JsonFormat, PipelineConfig
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.postgres.log import READS, numbers
+from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
@@ -121,6 +123,14 @@ class Lane:
         return self._changes.mode == "insert"
 
     @property
+    def complete(self) -> bool:
+        """Whether all rows of the source were read before its changes."""
+        source = self._config.source
+        if not isinstance(source, PostgresSource) or not source.reads_all:
+            return False
+        return numbers(self.stamp.positions.get(self.topic))[READS] > 0
+
+    @property
     def config(self) -> PipelineConfig:
         """As if its pipeline had this topic alone."""
         return self._config
@@ -199,6 +209,7 @@ class Lane:
             patches,
             result.truncated,
             self._sequence(result),
+            complete=self.complete,
         )
         return KeyedRound(
             self._keyed,

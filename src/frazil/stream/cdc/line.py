@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ class Line:
     #: A bad record: the lane goes up to it and no further.
     bad: BadRecord | None = None
     lags: tuple[int, ...] = ()
+    #: Rows of its history that are left.
+    past: int = 0
     #: The next round ends before this record, and is folded in one bucket.
     cut: tuple[str, int, int] | None = None
     alone: bool = False
@@ -34,10 +37,17 @@ class Line:
     waits: int = 0
     #: How many times the usual records a round takes, for a transaction that has more.
     stretch: int = 1
+    #: What its last commit took, with the look-up; one that failed, too.
+    commit_seconds: float = 0.0
 
     @property
     def ready(self) -> bool:
         return self.error is None and self.rests_until <= time.monotonic()
+
+    @property
+    def slowness(self) -> int:
+        """Lines with less go first: who commits slowly is waited for by nobody. Of most it is the same."""
+        return math.ceil(math.log2(max(1.0, self.commit_seconds)))
 
     def landed(self) -> None:
         """A round of it was committed: what went wrong before is over."""

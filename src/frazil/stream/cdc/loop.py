@@ -71,7 +71,8 @@ class ChangeLoop(Loop):
 
     def _goes_on(self, done: Done) -> bool:
         """Whether the next round comes at once."""
-        return done.again or bool(done.plans and any(sum(line.lags) for line in self._lines.values()))
+        waiting = any(sum(line.lags) + line.past for line in self._lines.values())
+        return done.again or bool(done.plans and waiting)
 
     def _idle(self) -> None:
         """There was nothing to read."""
@@ -84,7 +85,7 @@ class ChangeLoop(Loop):
                 self._caretaker.committed(table)
 
     def _make_feed(self) -> ChangeFeed:
-        return feed_of(self._config)
+        return feed_of(self._config, self._lake)
 
     def _set_up(self) -> ChangeFeed:
         config = self._config
@@ -190,6 +191,7 @@ class ChangeLoop(Loop):
                 # Nothing came before it: either the rest was not sent yet, or the round is too short for it.
                 line.waits, line.stretch = line.waits + 1, line.stretch * (2 if more else 1)
         line.lags = plan.lags.get(line.lane.topic, ())
+        line.past = plan.lag - sum(line.lags)
         slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
         return line.lane.begin(plan, slots) if plan.tasks else None
 
@@ -202,10 +204,12 @@ class ChangeLoop(Loop):
                 ready.append((line, turn, result))
             else:
                 self._discard(turn)
-        for line, turn, result in ready:
+        for line, turn, result in sorted(ready, key=lambda one: one[0].slowness):
+            begun = time.monotonic()
             if self._guarded(line, functools.partial(self._commit, line, turn, result)):
                 done.add(turn.work.name, turn.plan, result)
                 line.landed()
+            line.commit_seconds = time.monotonic() - begun
         if done.plans:
             self._feed.landed(done.plans)
 
@@ -257,10 +261,13 @@ class ChangeLoop(Loop):
         if found is not None and found.unfound and turn.work.soft_delete is None:
             _logger.warning(
                 "pipeline %s: %d rows of %s came without values that did not change, and the table does "
-                "not have these rows: the values are null",
+                "not have these rows: %s",
                 self.name,
                 len(found.unfound),
                 line.lane,
+                "they were changed before all rows were read, or removed by others, and are left out"
+                if line.lane.complete
+                else "the values are null",
             )
         return True
 

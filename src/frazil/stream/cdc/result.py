@@ -13,8 +13,8 @@ from frazil.lake.files import DataFile
 from frazil.stream.cdc.changes import Shape
 from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.spread import unpacked
-from frazil.stream.cdc.tasks import LaneReport
 from frazil.stream.cdc.transactions import Tail
+from frazil.stream.cdc.work import LaneReport
 from frazil.stream.tasks import Failure
 
 

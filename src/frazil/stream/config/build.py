@@ -20,12 +20,14 @@ from frazil.stream.config.model import (
     CatalogConfig,
     DebeziumFormat,
     Format,
+    KafkaSource,
     Limits,
     PipelineConfig,
     ProtobufFormat,
     Source,
     SparkConfig,
     StatefulConfig,
+    TableConfig,
     TableSource,
     Transform,
 )
@@ -65,6 +67,7 @@ class Builder:
         transform = self._transform(found, whole)
         sinks = SinkBuilder(self.problems)
         table = sinks.table(found, None if changed or "transform" in found.nodes else whole)
+        self._check_history(found, source, table)
         made = PipelineConfig(
             name=name,
             source=source,
@@ -84,6 +87,15 @@ class Builder:
             limits=self._limits(found, changes=changed),
         )
         return replace(made, hash=pipeline_hash(made))
+
+    def _check_history(self, found: Found, source: Source, table: TableConfig) -> None:
+        if not isinstance(source, KafkaSource) or source.history is None:
+            return
+        place = found.get("source").place_of("history")
+        if "dataset" in found.nodes:
+            self.problems.add(place, "history: a dataset cannot take it; write to a table")
+        if "{topic}" in table.name:
+            self.problems.add(place, "history: its rows have no topic; name the table without {topic}")
 
     def _require_schema(self, found: Found, source: Source, format_: Format, schema: Schema | None) -> None:
         """Columns that nobody has to write are known now, or when the pipeline is opened."""

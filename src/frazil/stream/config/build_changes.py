@@ -67,6 +67,11 @@ class ChangesBuilder:
         return made
 
     def _check_name(self, found: Found, source: KafkaSource | PostgresSource, table: TableConfig) -> None:
+        if isinstance(source, KafkaSource) and source.history is not None and _several(source):
+            self.problems.add(
+                found.get("source").place_of("history"),
+                "history: each topic is a table of its own, and this is the history of one; read one topic",
+            )
         holes = _HOLE.findall(table.name)
         for hole in holes:
             if hole not in _HOLES:

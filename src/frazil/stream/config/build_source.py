@@ -15,6 +15,7 @@ from frazil.stream.config.model import (
     DebeziumFormat,
     FileSource,
     Format,
+    History,
     JsonFormat,
     KafkaSource,
     MetadataColumns,
@@ -66,7 +67,8 @@ class SourceBuilder:
         if len(set(topics)) < len(topics) or ("topics" in found.values and not topics):
             self.problems.add(found.place_of("topics"), "topics: write at least one, and none of them twice")
         settings = dict(kafka) | plain(found.get("settings"))
-        return KafkaSource(settings, topics, found.get("pattern"), self._start(found, topics))
+        start = self._start(found, topics)
+        return KafkaSource(settings, topics, found.get("pattern"), start, self._history(found, topics))
 
     def format(self, found: Found, source: Source) -> Format:
         if isinstance(source, TableSource):
@@ -148,16 +150,42 @@ class SourceBuilder:
         start = found.get("start", "earliest")
         if not isinstance(start, Found):
             return Start(start)
-        for name, node in start.nodes.items():
-            if topics and name not in topics:
-                self.problems.add(
-                    node.place, f"start: offsets for '{name}', which is not read; topics: {', '.join(topics)}"
-                )
-        if not start.nodes:
-            self.problems.add(start.place, "start: there are no offsets; write them as {orders: [0, 10]}")
+        self._check_offsets("start", start, topics)
         if not ("topics" in found.nodes or "pattern" in found.nodes):
             self.problems.add(start.place, "start: offsets are for topics; write earliest, latest or a time")
         return Start(dict(start.values))
+
+    def _check_offsets(self, key: str, given: Found, topics: tuple[str, ...]) -> None:
+        for name, node in given.nodes.items():
+            if topics and name not in topics:
+                self.problems.add(
+                    node.place, f"{key}: offsets for '{name}', which is not read; topics: {', '.join(topics)}"
+                )
+        if not given.nodes:
+            self.problems.add(given.place, f"{key}: there are no offsets; write them as {{orders: [0, 10]}}")
+
+    def _history(self, found: Found, topics: tuple[str, ...]) -> History | None:
+        given = found.get("history")
+        if given is None:
+            return None
+        if "start" in found.nodes:
+            self.problems.add(
+                found.place_of("history"), "history: it says where the log goes on; leave 'start' out"
+            )
+        if not isinstance(given, Found):
+            return History(*given)
+        offsets = given.get("offsets")
+        if offsets is not None:
+            self._check_offsets("history", offsets, topics)
+        for key, wrong in (
+            ("until", offsets is not None and "a snapshot is chosen by 'until', or its 'offsets' are given"),
+            ("snapshot", offsets is None and "say by 'offsets' where the log goes on behind a snapshot"),
+        ):
+            if key in given.nodes and wrong:
+                self.problems.add(given.place_of(key), f"history: {wrong}")
+        namespace, name = given.get("table", ((), ""))
+        taken = None if offsets is None else dict(offsets.values)
+        return History(namespace, name, given.get("until"), taken, given.get("snapshot"))
 
     def _avro(
         self, options: Mapping[str, Any], registry: Registry | None, place: Place, in_files: bool

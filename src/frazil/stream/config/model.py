@@ -40,6 +40,23 @@ class Start:
 
 
 @dataclass(frozen=True)
+class History:
+    """Rows of an Iceberg table that come first; the log goes on where they end.
+
+    Which is where the stamp of the table's newest stamped snapshot is, unless something else is said.
+    """
+
+    namespace: tuple[str, ...]
+    name: str
+    #: The newest stamped snapshot that is no younger.
+    until: datetime | None = None
+    #: By topic, where the log goes on behind a table that somebody else filled.
+    offsets: Mapping[str, tuple[int, ...]] | None = None
+    #: With offsets: the snapshot whose rows they are; None: that of now.
+    snapshot: int | None = None
+
+
+@dataclass(frozen=True)
 class KafkaSource:
     #: Client settings of librdkafka, `bootstrap.servers` among them; values may be secrets.
     settings: Mapping[str, str] = field(repr=False)
@@ -47,6 +64,8 @@ class KafkaSource:
     #: Instead of topics: all whose whole name matches this regular expression.
     pattern: str | None = None
     start: Start = field(default_factory=Start)
+    #: Instead of a start.
+    history: History | None = None
 
 
 @dataclass(frozen=True)

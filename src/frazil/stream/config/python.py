@@ -25,7 +25,7 @@ TransformFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 SettingValue: TypeAlias = str | int | float | bool
 
 #: Keys of `source`, which are keywords of their own here; `kafka` is its `settings`.
-_SOURCE = {"topics": "topics", "pattern": "pattern", "start": "start", "kafka": "settings"}
+_SOURCE = {key: key for key in ("topics", "pattern", "start", "history")} | {"kafka": "settings"}
 _KEYWORDS = (*_SOURCE, *PIPELINE.keys)
 
 
@@ -57,6 +57,7 @@ class PipelineOptions(TypedDict, total=False):
     topics: str | Sequence[str]
     pattern: str
     start: str | date | datetime | Mapping[str, Sequence[int]]
+    history: str | Mapping[str, Any]
     kafka: Mapping[str, SettingValue]
     format: str | Mapping[str, Mapping[str, str | bool]]
     schema: Mapping[str, str | Column]

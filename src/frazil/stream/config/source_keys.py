@@ -15,15 +15,41 @@ KAFKA = MapOf(
     "A client setting of librdkafka.",
 )
 
+_OFFSETS = MapOf(ListOf(Count(least=0)), "offset of topic", about="The first offset of each partition.")
 _START = Key(
     Either(
         Text("earliest, latest, or a time such as 2026-01-01T00:00:00Z", values.start),
-        table=MapOf(ListOf(Count(least=0)), "offset of topic", about="The first offset of each partition."),
+        table=_OFFSETS,
         legal="earliest, latest, a time, or offsets by topic such as {orders: [0, 10]}",
     ),
     "Where a pipeline that never ran begins: earliest, latest, a time (UTC unless it names a zone), "
     "or, of topics, offsets by topic, one for each partition.",
     "earliest",
+)
+_TABLE = "namespace.name, such as shop.orders"
+_HISTORY = Either(
+    Text(_TABLE, identifier),
+    table=Record(
+        {
+            "table": Key(Text(_TABLE, identifier), "An Iceberg table of the same catalog.", required=True),
+            "until": Key(
+                Text("a time such as 2026-01-01T00:00:00Z", values.moment),
+                "Its rows as they were then: at the newest snapshot before it that a pipeline wrote from "
+                "these topics, or tiering. The log goes on from there.",
+                "the newest such snapshot",
+            ),
+            "offsets": Key(
+                _OFFSETS,
+                "Of a table that another tool filled: where the log goes on behind its rows, by topic such "
+                "as {orders: [0, 10]}.",
+                "those in the stamp of the snapshot",
+            ),
+            "snapshot": Key(
+                Count(), "With offsets: the snapshot whose rows are taken.", "the one that is current"
+            ),
+        }
+    ),
+    legal=f"{_TABLE}, or a mapping with table, until, offsets, snapshot",
 )
 _PLACE = "a folder such as /data/in or s3://bucket/in"
 _FILES = Either(
@@ -74,7 +100,7 @@ SOURCE = Record(
         "files": Key(_FILES, "Files that arrive in a folder or bucket; each is read once."),
         "sensors": Key(_SENSORS, "Made-up readings of sensors, to try things out."),
         "table": Key(
-            Text("namespace.name, such as shop.orders", identifier),
+            Text(_TABLE, identifier),
             "An Iceberg table of the same catalog: what is appended to it.",
         ),
         "changes": Key(
@@ -88,6 +114,11 @@ SOURCE = Record(
             POSTGRES, "Tables of a PostgreSQL database, by its own log and with no Kafka: their changes."
         ),
         "start": _START,
+        "history": Key(
+            _HISTORY,
+            "Of topics, instead of a start: a table whose rows a pipeline that never ran takes first. It "
+            "goes on with the log at exactly the point where they end.",
+        ),
         "settings": Key(KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
     },
     one_of=("topics", "pattern", "files", "sensors", "table", "postgres"),

@@ -128,6 +128,15 @@ def catalog_name(text: str) -> str:
     return text
 
 
+def moment(text: str) -> datetime:
+    """A day is its first moment; what names no time zone is UTC."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidConfig(f"'{text}' is no time: write one such as 2026-01-01T00:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
 def start(text: str) -> Literal["earliest", "latest"] | datetime:
     """A day is its first moment; what names no time zone is UTC."""
     if text == "earliest":
@@ -135,13 +144,12 @@ def start(text: str) -> Literal["earliest", "latest"] | datetime:
     if text == "latest":
         return "latest"
     try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return moment(text)
+    except InvalidConfig:
         raise InvalidConfig(
             f"'{text}' is no starting point: write earliest, latest, a time such as 2026-01-01T00:00:00Z, or "
             "offsets by topic such as {orders: [0, 10]}"
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def column(text: str) -> tuple[Type, bool]:

@@ -23,7 +23,7 @@ from frazil.stream.files.plan import chosen, slices_of, tasks_of
 from frazil.stream.files.reader import FileReader, compression_of
 from frazil.stream.files.taken import Taken, file_key
 from frazil.stream.rounds import RoundPlan
-from frazil.stream.source import Goal
+from frazil.stream.source import Goal, Slice
 
 #: The name of the one stream in stamps.
 STREAM = "files"
@@ -105,7 +105,7 @@ class FileFeed:
         files = chosen(ready, limits)
         self._stamp = stamp
         self._planned = {file.path: file for file in files}
-        slices = [part for file in files for part in slices_of(file, split=self._may_split(file))]
+        slices = [part for file in files for part in self.slices(file)]
         moved = Position(id=position.id, next=(position.next[0] + len(files), *position.next[1:]))
         tasks = tasks_of(slices, parallelism) if slices else ()
         return FilePlan(
@@ -115,6 +115,14 @@ class FileFeed:
             {STREAM: (len(ready) - len(files),)},
             tuple(file for file in new if file.path not in self._planned),
         )
+
+    def slices(self, file: FoundFile) -> list[Slice]:
+        """The parts in which it is read."""
+        return slices_of(file, split=self._may_split(file))
+
+    def versions(self) -> set[tuple[str, str]]:
+        """Path and version of all files that are there."""
+        return {(file.path, file.version) for file in self._list()}
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """Each read has made sure that it was of the version that was planned."""

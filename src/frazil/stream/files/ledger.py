@@ -38,12 +38,14 @@ LEDGER_SCHEMA = Schema(
         Field("round", "long", required=True),
     )
 )
-_WANTED = ["pipeline", "number", "path", "version", "epoch"]
+_WANTED = ("pipeline", "number", "path", "version", "epoch")
 #: The ledger's rows as they are now, in tables of any size.
 ReadLedger: TypeAlias = Callable[[], Iterable[pa.Table]]
 
 
-def read_ledger(lake: Lake, namespace: tuple[str, ...], name: str) -> Iterator[pa.Table]:
+def read_ledger(
+    lake: Lake, namespace: tuple[str, ...], name: str, columns: Sequence[str] = _WANTED
+) -> Iterator[pa.Table]:
     """The newest rows of a ledger; none without such a table. SourceChanged: somebody deleted some."""
     try:
         table = lake.load(namespace, name)
@@ -59,7 +61,7 @@ def read_ledger(lake: Lake, namespace: tuple[str, ...], name: str) -> Iterator[p
                 "is no Parquet file. Nothing was written; roll it back to the last commit of a pipeline"
             )
         with storage.reading(file.path), storage.open_input(file.path) as source:
-            rows = pq.read_table(source, columns=_WANTED)
+            rows = pq.read_table(source, columns=list(columns))
         yield rows
 
 

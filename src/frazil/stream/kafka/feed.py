@@ -11,7 +11,7 @@ from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import KafkaSource, Limits, MetadataColumns
 from frazil.stream.kafka.fetch import shared_reader
-from frazil.stream.kafka.log import KafkaLog
+from frazil.stream.kafka.log import KafkaLog, LogView
 from frazil.stream.rounds import RoundPlan, confirm, plan_round, reached
 from frazil.stream.source import Goal, RawBatch, Slice
 
@@ -38,6 +38,12 @@ class KafkaFeed:
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), self._log.start(self._source.start)
+
+    def look(self) -> LogView:
+        """The topics as they are now; NotFound for one that is not there."""
+        view = self._log.look()
+        self._log.require(view.missing)
+        return view
 
     def schema(self) -> Schema | None:
         return None

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec, TimestampSpec
 
@@ -65,6 +73,8 @@ class LogView:
     beginnings: Offsets
     #: Last stable offsets: what lies below them is decided, committed or aborted.
     ends: Offsets
+    #: Of `look_at_each`: topics that it cannot tell the offsets of, neither empty nor gone, and why not.
+    failed: Mapping[str, FrazilError] = field(default_factory=dict)
 
 
 def kafka_source(config: PipelineConfig, work: str) -> KafkaSource:
@@ -104,14 +114,9 @@ class KafkaLog:
         # Not a method of this object: the client would then be part of a cycle, and Python might come to
         # destroy it in one of the client's own threads, which does not survive that.
         self._faults = _Faults()
-        settings = {**admin_settings(source.settings), "error_cb": self._faults.note}
-        try:
-            self._admin = AdminClient(settings, logger=logger)
-        except (KafkaException, ValueError, TypeError) as error:
-            told = _reason(error)
-            for value in filter(None, source.settings.values()):
-                told = told.replace(f'"{value}"', "what was given")
-            raise InvalidConfig(f"the settings of the Kafka source: {told}") from None
+        self._admin = self._connect()
+        #: Whether somebody did not answer.
+        self._stale = False
 
     def select(self, topics: Iterable[str]) -> None:
         """From now on these, instead of those of the source."""
@@ -137,6 +142,20 @@ class KafkaLog:
     def look(self) -> LogView:
         """All of it."""
         return self._settled(self._look)
+
+    def look_at_each(self, *, wait: bool = False) -> LogView:
+        """The same, but that a topic which cannot be told of keeps nothing from the others: see `failed`.
+
+        `wait`: for leaders that are being chosen. An error is not of one topic: nothing is known of any.
+        """
+        if wait:
+            with contextlib.suppress(FrazilError):
+                return self.look()
+        failed: dict[str, FrazilError] = {}
+        view = self._look(failed)
+        if failed and not view.ends:
+            raise next(iter(failed.values()))
+        return view
 
     def start(self, start: Start) -> dict[str, Position]:
         """Where a pipeline that never ran begins.
@@ -165,12 +184,17 @@ class KafkaLog:
             "correct the name, create it, or let this user describe it"
         )
 
-    def _look(self) -> LogView:
+    def _look(self, failed: dict[str, FrazilError] | None = None) -> LogView:
+        """`failed` takes the errors of topics; without it they are raised."""
+        if self._stale:
+            # A client goes on for minutes with the leaders and the controller that it knew.
+            self._admin, self._stale = self._connect(), False
         cluster = self._cluster()
-        topics, missing = self._describe(self._selected())
+        topics, missing = self._describe(self._selected(), failed)
         source = f"kafka:{self._wait('ask for the cluster id', cluster).cluster_id}"
         first, last = self._ask(topics, _EARLIEST), self._ask(topics, _LATEST)
-        return LogView(source, topics, missing, self._offsets(topics, first), self._offsets(topics, last))
+        beginnings, ends = self._offsets(topics, first, failed), self._offsets(topics, last, failed)
+        return LogView(source, topics, missing, beginnings, ends, failed or {})
 
     def _at(self, at: object, view: LogView) -> Offsets:
         if at == "earliest":
@@ -205,10 +229,22 @@ class KafkaLog:
             raise self._translated("list the topics", error) from None
         return sorted(name for name in listed.topics if not name.startswith("__"))
 
+    def _connect(self) -> AdminClient:
+        settings = {**admin_settings(self._source.settings), "error_cb": self._faults.note}
+        try:
+            return AdminClient(settings, logger=logger)
+        except (KafkaException, ValueError, TypeError) as error:
+            told = _reason(error)
+            for value in filter(None, self._source.settings.values()):
+                told = told.replace(f'"{value}"', "what was given")
+            raise InvalidConfig(f"the settings of the Kafka source: {told}") from None
+
     def _cluster(self) -> Future[Any]:
         return self._admin.describe_cluster(request_timeout=self._timeout)
 
-    def _describe(self, names: tuple[str, ...]) -> tuple[dict[str, Topic], tuple[str, ...]]:
+    def _describe(
+        self, names: tuple[str, ...], failed: dict[str, FrazilError] | None = None
+    ) -> tuple[dict[str, Topic], tuple[str, ...]]:
         """Topics by name in order, and the names of which there is none."""
         if not names:
             return {}, ()
@@ -219,6 +255,9 @@ class KafkaLog:
                 found = self._wait(f"describe the topic {name}", asked[name])
             except _UnknownTopic:
                 missing.append(name)
+                continue
+            except FrazilError as error:
+                _note(failed, name, error)
                 continue
             if not (found.is_internal and self._source.pattern is not None):
                 topics[name] = Topic(name, str(found.topic_id), len(found.partitions))
@@ -239,17 +278,32 @@ class KafkaLog:
         return {(found.topic, found.partition): future for found, future in asked.items()}
 
     def _offsets(
-        self, topics: Mapping[str, Topic], asked: Mapping[tuple[str, int], Future[Any]]
+        self,
+        topics: Mapping[str, Topic],
+        asked: Mapping[tuple[str, int], Future[Any]],
+        failed: dict[str, FrazilError] | None = None,
     ) -> dict[str, tuple[int, ...]]:
-        return {
-            topic.name: tuple(
-                self._wait(
-                    f"ask for offsets of {topic.name}-{partition}", asked[topic.name, partition]
-                ).offset
-                for partition in range(topic.partitions)
+        found = {}
+        for name, topic in topics.items():
+            try:
+                found[name] = tuple(
+                    self._offset(f"{name}-{partition}", asked[name, partition])
+                    for partition in range(topic.partitions)
+                )
+            except FrazilError as error:
+                _note(failed, name, error)
+        return found
+
+    def _offset(self, where: str, asked: Future[Any]) -> int:
+        tried = f"ask for offsets of {where}"
+        offset: int = self._wait(tried, asked).offset
+        if offset == OFFSET_INVALID:
+            # What the client makes of a leader that did not answer in time: no error, and no offset either.
+            self._stale = True
+            raise _Unsettled(
+                f"could not {tried} at {addresses(self._source.settings)}: its leader does not answer"
             )
-            for topic in topics.values()
-        }
+        return offset
 
     def _settled(self, ask: Callable[[], T]) -> T:
         """Asks again while leaders move, as after a restart or when partitions were added."""
@@ -288,6 +342,7 @@ class KafkaLog:
             return _UnknownTopic(f"could not {tried}: {told.str()}")
         if told.code() in _MOVING:
             return _Unsettled(f"could not {tried} at {addresses(self._source.settings)}: {told.str()}")
+        self._stale = self._stale or told.code() == KafkaError._TIMED_OUT  # noqa: SLF001
         # What the connection said is nearer to the cause than "timed out".
         cause = self._faults.last if told.code() < 0 and self._faults.last is not None else told
         self._faults.last = None
@@ -312,6 +367,12 @@ class _Unsettled(Unavailable):
 
 class _UnknownTopic(_Unsettled):
     """To a question that came after the topic was seen, a reason to ask again."""
+
+
+def _note(failed: dict[str, FrazilError] | None, topic: str, error: FrazilError) -> None:
+    if failed is None:
+        raise error
+    failed[topic] = error
 
 
 def _bounded(found: tuple[int, ...], ends: tuple[int, ...]) -> tuple[int, ...]:

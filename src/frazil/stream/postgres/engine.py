@@ -126,12 +126,14 @@ def stream_properties(source: PostgresSource) -> dict[str, str]:
     }
 
 
-def snapshot_properties(source: PostgresSource, tables: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Of an engine that reads the rows of the tables and does nothing else; it needs no slot."""
+def snapshot_properties(
+    source: PostgresSource, tables: tuple[tuple[str, str], ...], *, makes_slot: bool
+) -> dict[str, str]:
+    """Of an engine that reads the rows of the tables, as they were where the slot begins if it makes that."""
     names = (f"{schema}.{table}" for schema, table in tables)
     return _properties(source) | {
         "table.include.list": ",".join(map(_literal, names)),
-        "snapshot.mode": "initial_only",
+        "snapshot.mode": "initial" if makes_slot else "initial_only",
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": NOTICES,
         # Both engines may be there at once, and Java's metrics have one name each.

@@ -7,9 +7,12 @@ Values come without their schemas, which would be five times the rest; a schema 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from frazil.stream.postgres.java import java_class
 from frazil.stream.postgres.log import Records, Schemas, place
@@ -18,6 +21,12 @@ _HEARTBEAT = b"__debezium-heartbeat."
 _NEW_KEY = "__debezium.newkey"
 #: Where Debezium says how far a snapshot is.
 NOTICES = "frazil-notices"
+#: The notice that all rows were read.
+COMPLETED = "COMPLETED"
+
+
+class _Notice(msgspec.Struct):
+    type: str
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,8 @@ class Batch:
     topics: tuple[tuple[str, Records], ...]
     #: Where the last transaction was committed that is known to be over; 0: the batch does not say.
     boundary: int
-    notices: tuple[bytes, ...]
+    #: What Debezium says of a snapshot.
+    notices: tuple[str, ...]
     #: From the database's log.
     messages: tuple[bytes, ...] = ()
 
@@ -56,7 +66,11 @@ class Extractor:
         boundary = 0
         for topic in [name for name in rows if name.startswith(_HEARTBEAT)]:
             boundary = _commit(records.get(rows.pop(topic)[-1]))
-        notices = tuple(values[row] for row in rows.pop(NOTICES.encode(), ()))
+        notices = {
+            row: msgspec.json.decode(values[row], type=_Notice).type for row in rows.pop(NOTICES.encode(), ())
+        }
+        # An engine that made the slot goes on to the stream, which is for another one to read.
+        end = next((row for row, what in notices.items() if what == COMPLETED), len(topics))
         messages = tuple(values[row] for row in rows.pop(self._messages, ()))
         mixed = self._mixed(records)
         half = len(topics) - 1 if self._half(records) else -1
@@ -66,11 +80,12 @@ class Extractor:
             if not topic.startswith(self._data) or topic == self._transactions:
                 continue
             name = topic.decode()
-            for run, schemas in self._runs(name, records, mine, name in mixed):
+            mine = mine[: bisect_left(mine, end)]
+            for run, schemas in self._runs(name, records, mine, name in mixed) if mine else ():
                 part = _records(run, keys, values, schemas, now, run[-1] == half)
                 boundary = max(boundary, part.commits[-1])
                 found.append((name, part))
-        return Batch(tuple(found), boundary, notices, messages)
+        return Batch(tuple(found), boundary, tuple(notices.values()), messages)
 
     def _half(self, records: Any) -> bool:
         """Whether the batch ends between a delete and the row that takes its place with another key."""

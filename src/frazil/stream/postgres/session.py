@@ -8,14 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-import msgspec
-
 from frazil.core.errors import FrazilError, InvalidConfig, RoundFailed, SourceChanged, Unavailable
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.postgres.database import Database, Slot, SourceTable, explain, slot_gone
 from frazil.stream.postgres.engine import MESSAGE_PREFIX, Engine, snapshot_properties, stream_properties
 from frazil.stream.postgres.log import READS, STREAM, Chunk, TopicLog, TopicState, held, numbers, slot_target
-from frazil.stream.postgres.records import Batch
+from frazil.stream.postgres.records import COMPLETED, Batch
 from frazil.stream.postgres.requests import asked
 from frazil.stream.postgres.slots import SlotNote
 from frazil.stream.postgres.source import PostgresSource, Snapshot
@@ -30,10 +28,6 @@ _IDLE_BYTES = 16 << 20
 _SETTLE_SECONDS = 5.0
 #: Of a table that was not looked at yet.
 _UNKNOWN = ""
-
-
-class _Notice(msgspec.Struct):
-    type: str
 
 
 class Session:
@@ -59,6 +53,8 @@ class Session:
         self._begun = begun(stamp)
         self._note = SlotNote(database, source, max((state.slot for state in states), default=0))
         self._polled = 0.0
+        #: There is no slot yet: the first snapshot makes it, so that the stream begins where the rows end.
+        self._slotless = False
         #: The last commit that the slot has sent, and what it was told.
         self.boundary = 0
         self._confirmed = 0
@@ -73,11 +69,11 @@ class Session:
         if slot is None or (not self._begun and self._source.snapshot is Snapshot.INITIAL):
             # Nothing was taken yet and all rows will be read: an old slot would only bring old changes.
             self._database.drop_slot()
-            self._database.create_slot()
-            slot = self._database.slot()
-        assert slot is not None, "it was just made"
-        self.boundary = self._confirmed = slot.confirmed
+            self._slotless = True
         self._follow(tables)
+        if self._slotless and not self._waiting:
+            self._database.create_slot()
+        self._look_at_slot()
 
     def close(self) -> None:
         atexit.unregister(self.close)
@@ -88,8 +84,17 @@ class Session:
             if engine is not None:
                 engine.close()
 
+    def _look_at_slot(self) -> None:
+        """One that is just being made is nowhere yet."""
+        slot = self._database.slot()
+        if slot is not None and slot.confirmed:
+            self.boundary = self._confirmed = slot.confirmed
+            self._slotless = False
+
     def tend(self) -> None:
         """Between rounds: go on from the snapshot to the stream, look for new tables, see what failed."""
+        if self._slotless:
+            self._look_at_slot()
         for engine, needed in ((self._snapshot, bool(self._reading)), (self._stream, True)):
             if engine is not None and needed and (engine.ended or engine.failure is not None):
                 raise self._failed(engine)
@@ -110,7 +115,8 @@ class Session:
     def take(self, records: int) -> tuple[list[Slice], dict[str, Position], dict[str, tuple[int, ...]]]:
         """What a round reads, where it ends, and what is left."""
         with self._changed:
-            logs = dict(self._logs)
+            # A stamp that does not know where the slot is could not tell it from another one.
+            logs = {} if self._slotless else dict(self._logs)
             backlog = {}
             for topic, log in logs.items():
                 partition, count = log.ready()
@@ -180,10 +186,12 @@ class Session:
                 self._logs[topic].give_up()
 
     def _start_snapshot(self) -> None:
-        """The stream waits meanwhile. What it then sends of the tables is at least as new as the rows were
-        when reading began, so that in the end the newest values win. Older changes that the slot still has
-        are left out where that can be told: they might not find what they change."""
-        floor = self._database.settled(_SETTLE_SECONDS)
+        """The stream waits meanwhile. If the slot is made with the snapshot, it then sends what was done to
+        the rows after they were read. Else what it sends is at least as new as the rows were when reading
+        began, so that in the end the newest values win; older changes that the slot still has are left out
+        where that can be told: they might not find what they change."""
+        makes_slot = self._slotless
+        floor = None if makes_slot else self._database.settled(_SETTLE_SECONDS)
         names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
         self._waiting = []
         with self._changed:
@@ -193,13 +201,23 @@ class Session:
                 # Rows of a snapshot before this one wait for what was done to them since.
                 if not any(self._logs[topic].landed):
                     self._logs[topic].floor = floor or 0
-        self._snapshot = Engine(self._source, snapshot_properties(self._source, names), self._read, None)
+        properties = snapshot_properties(self._source, names, makes_slot=makes_slot)
+        self._snapshot = Engine(self._source, properties, self._read, None)
         self._snapshot.start()
 
     def _start_stream(self) -> None:
         self._polled = time.monotonic()
+        if self._slotless:
+            self._look_at_slot()
+        self._await_idle_slot()
         self._stream = Engine(self._source, stream_properties(self._source), self._streamed, self._confirmed)
         self._stream.start()
+
+    def _await_idle_slot(self) -> None:
+        """The server notices a little later that the engine which made it has gone."""
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while (slot := self._database.slot()) and slot.active and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _check_slot(self, slot: Slot | None) -> None:
         source = self._source
@@ -285,15 +303,15 @@ class Session:
     def _read(self, batch: Batch) -> None:
         """In the engine's thread."""
         with self._changed:
-            self._wait(lambda: self._full)
+            self._wait(lambda: bool(self._reading) and self._full)
             for topic, records in batch.topics:
                 if topic in self._reading:
                     self._logs[topic].read(records)
             for notice in batch.notices:
-                self._noticed(msgspec.json.decode(notice, type=_Notice).type)
+                self._noticed(notice)
 
     def _noticed(self, what: str) -> None:
-        if what == "COMPLETED":
+        if what == COMPLETED:
             for topic in self._reading:
                 self._logs[topic].end()
             self._reading = ()

@@ -26,6 +26,10 @@ _FREE = re.compile(
 )
 
 
+#: Of those: what lets a snapshot read some of the rows only.
+_SELECTED = "snapshot.select.statement.overrides"
+
+
 class Snapshot(StrEnum):
     """What becomes of rows that were there before."""
 
@@ -102,6 +106,12 @@ class PostgresSource:
     def topic(self, schema: str, table: str) -> str:
         """As Debezium names it."""
         return re.sub("[^A-Za-z0-9._-]", "_", f"{self.name}.{schema}.{table}")
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether a snapshot has every row of its table."""
+        chosen = any(name.startswith(_SELECTED) for name in self.properties)
+        return self.snapshot is Snapshot.INITIAL and not chosen
 
     @property
     def where(self) -> str:

@@ -118,13 +118,16 @@ class IcebergSink:
 
     def claim(self, first: Callable[[], tuple[str, dict[str, Position]]], patience: Patience) -> None:
         """From now on this process is the pipeline's only writer. Comes last: nothing was changed before."""
-        self._writer = PipelineWriter.claim(
-            self._lake, self.home, self.name, first, self._config.hash, patience
+        self._write_by(
+            PipelineWriter.claim(self._lake, self.home, self.name, first, self._config.hash, patience)
         )
+
+    def _write_by(self, writer: PipelineWriter) -> None:
+        self._writer = writer
         self._keys.add(self.home)
         if self._ledger is not None:
             self._join(self._made(str(self._ledger)))
-        if self._dead is not None and str(self._dead) not in self._writer.tables:
+        if self._dead is not None and str(self._dead) not in writer.tables:
             # Else it is made with the first bad record.
             with suppress(NoSuchTable):
                 self._join(self._loaded(self._dead))
@@ -145,7 +148,10 @@ class IcebergSink:
         return self._keys.end()
 
     def begin(self, plan: RoundPlan) -> Turn:
-        ticket = self.writer.begin()
+        return self._turn(self.writer.begin())
+
+    def _turn(self, ticket: RoundTicket) -> Turn:
+        """Leave to write what the ticket allows, into the tables as they were just loaded."""
         self._follow()
         # Somebody may have renamed or dropped a column: its values would be left out without a word.
         for name, own in self._own.items():

@@ -193,6 +193,7 @@ def _apart(checkpoint: Checkpoint, stamp: Stamp, found: str) -> HistoryChanged:
         f"pipeline {stamp.pipeline}: {found} ({checkpoint.location}). Without the state that belongs to the "
         "table, rows would be wrong or missing, so nothing was written. Bring that checkpoint back; or "
         "start from history: give `stateful.checkpoint` a new folder and the pipeline a new (or emptied) "
-        f"table, after `frazil reset pipelines.yaml {stamp.pipeline} --to-offsets earliest` if it keeps its "
-        "table, and it builds its state from what the source still has"
+        "table, and name under `source.history` a table that has the records which the topic lost. If it "
+        f"keeps its table, then `frazil reset pipelines.yaml {stamp.pipeline} --to-history`, or --to-offsets "
+        "earliest to build the state from what the topic still has"
     )

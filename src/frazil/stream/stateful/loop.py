@@ -10,6 +10,7 @@ import functools
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,11 @@ from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.lake.schemas import schema_of
 from frazil.lake.session import use_catalog
+from frazil.stream.bootstrap.feed import HistoryFeed
+from frazil.stream.bootstrap.place import pending
+from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.columns import with_columns
-from frazil.stream.config.model import PipelineConfig, StatefulConfig
+from frazil.stream.config.model import KafkaSource, PipelineConfig, StatefulConfig
 from frazil.stream.decoding import Reading
 from frazil.stream.events import CaughtUp, Claimed, RoundRetried
 from frazil.stream.frames import apply_transform, merged_reports, require_query
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from frazil.core.stamp import Stamp
+    from frazil.lake.catalog import Lake
     from frazil.stream.frames import Reports
     from frazil.stream.jobs import JobResult
     from frazil.stream.sinks.sink import Landed, Turn
@@ -67,6 +73,8 @@ _STEP_SECONDS = 0.2
 #: How often Spark asks for new records; batches come as often as `freshness` says.
 _ASK_SECONDS = 0.5
 _THOUSAND = 1000
+#: The keys for the files of a history are sent when the query starts, and are good for twice as long.
+_RENEW_SECONDS = 900.0
 
 
 class StatefulSink(IcebergSink):
@@ -118,7 +126,7 @@ class StatefulLoop(PipelineLoop):
     def _begin(self) -> _Query:
         """As of every pipeline, the claim comes last: a wrong setting changes nothing."""
         lake = self._connect()
-        feed = stream_feed(self._config)
+        feed = stream_feed(self._config, _history(self._config, lake))
         self._config = config = with_columns(self._config, feed)
         assert config.transform is not None, "the configuration asks for it"
         use_catalog(self._spark, self._catalog_name, lake.client)
@@ -144,7 +152,9 @@ class StatefulLoop(PipelineLoop):
             require_agreement(checkpoint, sink.stamp)
         table = show(*config.home)
         self._observer.notify(Claimed(self.name, table, sink.stamp.epoch, sink.created, before is None))
-        return _Query(feed, sink, jobs, checkpoint, is_complete(probe))
+        work = _Query(feed, sink, jobs, checkpoint, is_complete(probe))
+        self._settle(work)
+        return work
 
     def _transformed(self, frame: DataFrame) -> DataFrame:
         config, settings = self._config, _settings(self._config)
@@ -167,16 +177,17 @@ class StatefulLoop(PipelineLoop):
         try:
             query = self._started(work)
             try:
-                self._watch(query)
+                again = self._watch(query, work)
             finally:
                 self._end(query)
             self._raise(query)
+            self._settle(work)
         except (Py4JError, PySparkException) as error:
             failure: FrazilError = translated(error)  # type: ignore[assignment] # batches meet what is lacking
         except FrazilError as error:
             failure = error
         else:
-            return False
+            return again
         if isinstance(failure, BadRecord):
             failure = _in_words(failure)
         if failure.outcome is not Outcome.RETRY or self._landed == landed:
@@ -186,7 +197,12 @@ class StatefulLoop(PipelineLoop):
         return not self._stopping.wait(1.0)
 
     def _started(self, work: _Query) -> StreamingQuery:
-        config, stamp, checkpoint = self._config, work.sink.stamp, work.checkpoint
+        config, stamp, checkpoint, feed = self._config, work.sink.stamp, work.checkpoint, work.feed
+        cuts, reader = None, None
+        if isinstance(feed, HistoryFeed):
+            # The last batch may have to be run again, also where it was the last one of the history.
+            reader, feed.cuts = feed.replaying(stamp), self._cuts(feed, stamp)
+            cuts = feed.cuts
         if stamp.batch is None and checkpoint.newest() is None:
             checkpoint.begin(First(self.name, Offset.of(stamp)))
         first = checkpoint.first()
@@ -195,7 +211,7 @@ class StatefulLoop(PipelineLoop):
         logged = None if newest is None else checkpoint.batch(newest)
         at = stamp if logged is None else most(logged.ends).stamp(stamp)
         planning = Planning(
-            functools.partial(stream_feed, replace(config, transform=None)),
+            functools.partial(stream_feed, replace(config, transform=None), cuts=cuts),
             first.begin,
             at,
             config.limits,
@@ -205,7 +221,7 @@ class StatefulLoop(PipelineLoop):
         )
         name = f"frazil-{self.name}"
         self._spark.dataSource.register(slice_source(name, planning))
-        reading = work.jobs.sent(work.feed.reader(stamp), work.sink.schema)
+        reading = work.jobs.sent(reader or feed.reader(stamp), work.sink.schema)
         reports: Accumulator[Reports] = merged_reports(self._spark)
         made = self._transformed(stream_frame(self._spark, name, reading, reports))
         writer = made.writeStream.outputMode("append").queryName(self.name)
@@ -219,8 +235,23 @@ class StatefulLoop(PipelineLoop):
 
         return writer.foreachBatch(batch).start()
 
-    def _watch(self, query: StreamingQuery) -> None:
-        """Until the query ends, or shall."""
+    def _cuts(self, feed: HistoryFeed, stamp: Stamp) -> Sequence[int] | None:
+        """Where batches of the history may end, so that none makes rows of a later one late."""
+        place = pending(stamp.positions)
+        if place is None:
+            return None
+        return feed.table.files(place).cuts(_settings(self._config).lateness or 0.0)
+
+    def _settle(self, work: _Query) -> None:
+        """The history need not be kept once no batch of it can be run again."""
+        feed, batch, ended = work.feed, work.sink.stamp.batch, work.checkpoint.committed()
+        whole = batch is None or (ended is not None and ended >= batch)
+        if isinstance(feed, HistoryFeed) and whole:
+            feed.settle(work.sink.stamp.positions)
+
+    def _watch(self, query: StreamingQuery, work: _Query) -> bool:
+        """Until the query ends, or shall; whether it shall be started again."""
+        begun = time.monotonic()
         waiting: threading.Thread | None = None
         if self._goal is not None:
             waiting = threading.Thread(target=_until_idle, args=(query,), daemon=True)
@@ -228,11 +259,14 @@ class StatefulLoop(PipelineLoop):
         landed, since = self._landed, time.monotonic()
         while query.isActive and (waiting is None or waiting.is_alive()):
             if self._stopping.wait(_STEP_SECONDS):
-                return
+                return False
+            if pending(work.sink.stamp.positions) is not None and time.monotonic() - begun >= _RENEW_SECONDS:
+                return True
             if time.monotonic() - since >= self._config.freshness:
                 if landed == self._landed and not self._in_hand.locked():
                     self._observer.notify(CaughtUp(self.name))
                 landed, since = self._landed, time.monotonic()
+        return False
 
     def _end(self, query: StreamingQuery) -> None:
         """The batch in hand is finished first; Spark is not kept waiting for one that comes meanwhile."""
@@ -277,6 +311,9 @@ class StatefulLoop(PipelineLoop):
 
     def _take(self, work: _Query, job: BatchJob, logged: LoggedBatch, end: Offset, number: int) -> None:
         stamp, query = work.sink.stamp, work.checkpoint.query()
+        # That Spark runs this batch means that it has ended the one before.
+        if isinstance(work.feed, HistoryFeed) and stamp.batch is not None and number > stamp.batch:
+            work.feed.settle(stamp.positions)
         if stamp.query == query and stamp.batch is not None and number <= stamp.batch:
             job.replay()
             return
@@ -303,6 +340,13 @@ class StatefulLoop(PipelineLoop):
 def _settings(config: PipelineConfig) -> StatefulConfig:
     assert config.stateful is not None, "this is for stateful pipelines"
     return config.stateful
+
+
+def _history(config: PipelineConfig, lake: Lake) -> HistoryTable | None:
+    source = config.source
+    if not isinstance(source, KafkaSource) or source.history is None:
+        return None
+    return HistoryTable(lake, source.history, config)
 
 
 def _until_idle(query: StreamingQuery) -> None:

@@ -12,6 +12,23 @@ _GROUPS = frozenset({"Aggregate", "Distinct", "DeduplicateWithinWatermark"})
 _DEDUPLICATE, _JOIN = "Deduplicate", "Join"
 #: The user's own state: what it lets go when is the user's matter.
 _FREE = ("FlatMapGroups", "TransformWithState")
+#: What looks at other records of a batch, and that Structured Streaming does not have or keeps no state for.
+_AROUND = frozenset(
+    {
+        "Window",
+        "WindowInPandas",
+        "ArrowWindowPython",
+        "GlobalLimit",
+        "LocalLimit",
+        "Offset",
+        "Tail",
+        "Sample",
+        "Except",
+        "Intersect",
+        "MapGroups",
+        "CoGroup",
+    }
+)
 _WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -29,6 +46,15 @@ def is_complete(frame: DataFrame) -> bool:
     plan = _analyzed(frame)
     named = {node.id(): node for node in _nodes(plan) if node.nodeName() == "CTERelationDef"}
     return not any(_is_loose(node) for node in _nodes(plan)) and _is_guarded(plan, named)
+
+
+def is_by_record(frame: DataFrame) -> bool:
+    """Whether each record becomes rows for itself, however the stream is cut into batches."""
+    return not keeps_state(frame) and not any(_looks_around(node) for node in _nodes(_analyzed(frame)))
+
+
+def _looks_around(node: Any) -> bool:
+    return node.nodeName() in _AROUND and bool(node.isStreaming())
 
 
 def _is_guarded(node: Any, named: dict[int, Any]) -> bool:

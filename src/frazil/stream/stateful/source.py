@@ -17,6 +17,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from frazil.core.errors import FrazilError, InvalidConfig
 from frazil.core.stamp import Stamp
+from frazil.stream.bootstrap.feed import HistoryFeed
+from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig, SensorSource
 from frazil.stream.decoding import Reading, decoded
 from frazil.stream.frames import TaskFailed
@@ -56,11 +58,18 @@ class Planning:
     goal: Goal | None = None
 
 
-def stream_feed(config: PipelineConfig) -> Feed:
-    """The source, where it is a log that can be read again at any place."""
+def stream_feed(
+    config: PipelineConfig, history: HistoryTable | None = None, cuts: Sequence[int] | None = None
+) -> Feed:
+    """The source, where it is a log that can be read again at any place.
+
+    `history`: of a source that begins with one, where more than planning is asked for; `cuts`: where batches
+    of it may end.
+    """
     source = config.source
     if isinstance(source, KafkaSource):
-        return KafkaFeed(source, config.metadata)
+        log = KafkaFeed(source, config.metadata)
+        return log if source.history is None else HistoryFeed(log, history, cuts, reruns=True)
     if isinstance(source, SensorSource) and not source.live:
         return SensorFeed(source)
     raise InvalidConfig(

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from frazil.core.correction import CORRECTION
 from frazil.core.errors import StorageError
 from frazil.core.schema import Schema
 from frazil.lake.changelog import (
@@ -23,7 +24,7 @@ from frazil.lake.changelog import (
 )
 from frazil.lake.changelog_pairs import KEY_DIGEST, paired_all, slots
 from frazil.lake.changelog_rows import UnitReader
-from frazil.lake.changelog_units import CORRECTION, Commit, TableFiles, Unit, commit_of
+from frazil.lake.changelog_units import Commit, TableFiles, Unit, commit_of
 from frazil.lake.history import TableSnapshot
 from frazil.lake.live import Target
 from frazil.lake.manifests import DATA, ContentFile

@@ -1,0 +1,1 @@
+"""Lineage of a real Flink cluster, beside DataHub's own source for Flink."""

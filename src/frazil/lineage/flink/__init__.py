@@ -1,0 +1,1 @@
+"""Lineage of Flink jobs, read from what a cluster answers."""

@@ -1,0 +1,1 @@
+"""A JobManager's plan as a graph of operators, and the expressions that the SQL planner prints in them."""

@@ -1,0 +1,1 @@
+"""A pipeline that begins with the rows of a table, and goes on with the log where they end."""

@@ -1,0 +1,61 @@
+"""Changes of rows that begin with a history: the rows as they are at a snapshot, then the changes since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from frazil.core.stamp import Position, Stamp
+from frazil.stream.bootstrap.feed import Rounds
+from frazil.stream.bootstrap.place import Place, pending
+from frazil.stream.bootstrap.reader import BothReader
+from frazil.stream.bootstrap.table import HistoryTable
+from frazil.stream.cdc.feed import Goal, KafkaChanges
+from frazil.stream.config.model import KafkaSource, Limits
+from frazil.stream.rounds import RoundPlan
+from frazil.stream.source import Reader
+
+#: Slices of a round of the history: tasks share them.
+_SLICES = 64
+
+
+class HistoryChanges(KafkaChanges):
+    """A `ChangeFeed` of one topic, and of the table that has the rows before it."""
+
+    def __init__(self, source: KafkaSource, table: HistoryTable) -> None:
+        super().__init__(source)
+        self._table = table
+        self._place: Place | None = None
+        self._settled = False
+
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+        found = [pending(stamp.positions) for stamp in stamps.values()]
+        self._place = next((place for place in found if place is not None), None)
+        if self._place is None and stamps:
+            self._settle()
+
+    def first(self, topic: str) -> tuple[str, dict[str, Position]]:
+        view = self._log.look()
+        self._log.require(view.missing)
+        return view.source, self._table.begin(view)
+
+    def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
+        log = super().plan
+        return Rounds(lambda at, within: log(topic, at, within), _SLICES).plan(stamp, limits)
+
+    def goal(self) -> Goal:
+        reached = super().goal()
+        return lambda stamps: (
+            reached(stamps) and not any(pending(stamp.positions) for stamp in stamps.values())
+        )
+
+    def reader(self) -> Reader:
+        log = super().reader()
+        return log if self._place is None else BothReader(self._table.reader(self._place), log)
+
+    def landed(self, plans: Mapping[str, RoundPlan]) -> None:
+        if not any(pending(plan.positions) for plan in plans.values()):
+            self._settle()
+
+    def _settle(self) -> None:
+        """All rows are taken: the snapshot need not be kept."""
+        self._settled = self._settled or self._table.release()

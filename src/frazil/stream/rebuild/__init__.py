@@ -1,0 +1,1 @@
+"""The whole result of a pipeline, computed anew in batch and swapped in by one commit."""

@@ -1,0 +1,254 @@
+"""A range is computed again on a branch, compared and published; what does not fit changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.hot.correct.conftest import FIRST, RANGE, SECOND, Orders, Shop, row
+
+import frazil
+from frazil.core.errors import Conflict, InvalidInput, NotFound
+from frazil.hot.correct import corrections, drop, publish
+from frazil.hot.correct.api import Corrected
+from frazil.hot.correct.difference import Tally
+from frazil.hot.correct.replacing import Replacing
+from frazil.lake.changelog import read_changes
+from frazil.lake.correction import CorrectionBranch
+
+DOUBLED = (
+    "SELECT id, day, 'fixed' AS word, CAST(amount * 2 AS decimal(10, 2)) AS amount FROM {name} WHERE {range}"
+)
+TWICE = (
+    "SELECT id, day, word, amount FROM {name} WHERE {range} UNION ALL "
+    "SELECT id, day, 'twice', amount FROM {name} WHERE {range}"
+)
+NEW = "SELECT 5L AS id, DATE '2026-01-01' AS day, 'new' AS word, CAST(1 AS decimal(10, 2)) AS amount"
+
+
+def correct(orders: Orders, sql: str = DOUBLED, where: str = RANGE, *, publish: bool = False) -> Corrected:
+    text = sql.format(name=orders.name, range=where)
+    return frazil.correct(
+        orders.shop.spark, orders.name, where=where, sql=text, publish=publish, catalog=orders.shop.client
+    )
+
+
+def publish_it(orders: Orders, made: Corrected) -> Corrected:
+    return publish(orders.shop.spark, orders.name, made.correction.id, catalog=orders.shop.client)
+
+
+def fixed(number: int) -> tuple[object, ...]:
+    return (number, FIRST, "fixed", row(number)[3] * 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "parts", "key"),
+    [(2, [], []), (3, ["day"], ["id"]), (2, ["bucket(2, id)"], ["id"]), (3, [], [])],
+)
+def test_a_range_is_replaced_on_a_branch_and_then_in_main(
+    shop: Shop, version: int, parts: list[str], key: list[str]
+) -> None:
+    before = [*(row(n) for n in range(4)), row(10, SECOND), row(11, SECOND)]
+    orders = shop.table(*before, version=version, parts=parts, key=key)
+    # A delete that is there must stay, and a file must not have two vectors.
+    orders.sql("DELETE FROM {table} WHERE id IN (3, 11)")
+    kept = [row(10, SECOND)]
+    head = orders.head()
+    made = correct(orders)
+    assert orders.head() == head
+    assert orders.rows() == Counter([*(row(n) for n in range(3)), *kept])
+    after = Counter([*(fixed(n) for n in range(3)), *kept])
+    assert orders.rows(made.correction.branch) == after
+    assert made.difference is not None
+    keyed = bool(key)
+    assert made.difference.total == Tally(
+        3,
+        3,
+        0 if keyed else 3,
+        0 if keyed else 3,
+        3 if keyed else 0,
+        {"amount": Decimal("0.30")} | ({} if keyed else {"id": 3}),
+        {"amount": Decimal("0.60")} | ({} if keyed else {"id": 3}),
+    )
+    if parts == ["day"]:
+        assert list(made.difference.partitions) == ["day=2026-01-01"]
+    done = publish_it(orders, made)
+    assert done.published == "fast-forward"
+    assert orders.head() == made.correction.snapshot
+    assert orders.rows() == after
+    assert set(orders.loaded().refs()) == {"main"}
+    again = publish_it(orders, made)
+    assert again.published == "already"
+    assert orders.head() == made.correction.snapshot
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_main_goes_on_and_the_range_is_replaced_there(shop: Shop, version: int) -> None:
+    _replaced_while_main_goes_on(shop, version)
+
+
+def test_an_object_store(s3_shop: Shop) -> None:
+    _replaced_while_main_goes_on(s3_shop, 3)
+
+
+def _replaced_while_main_goes_on(shop: Shop, version: int) -> None:
+    orders = shop.table(*(row(n) for n in range(3)), row(10, SECOND), version=version)
+    made = correct(orders)
+    orders.append(row(11, SECOND))
+    orders.sql("DELETE FROM {table} WHERE id = 10")
+    head = orders.head()
+    done = publish_it(orders, made)
+    assert (done.published, done.recomputed) == ("overwrite", False)
+    assert orders.rows() == Counter([*(fixed(n) for n in range(3)), row(11, SECOND)])
+    published = orders.loaded().current_snapshot()
+    assert published is not None
+    assert published.parent_snapshot_id == head
+    assert done.difference is not None
+    assert done.difference.total.before == done.difference.total.after == 3
+
+
+def test_rows_that_came_into_the_range_are_computed_again(shop: Shop) -> None:
+    orders = shop.table(*(row(n) for n in range(3)), key=["id"], version=3)
+    made = correct(orders)
+    orders.append(row(7))
+    orders.sql("DELETE FROM {table} WHERE id = 1")
+    done = publish_it(orders, made)
+    assert (done.published, done.recomputed) == ("overwrite", True)
+    assert orders.rows() == Counter(fixed(n) for n in (0, 2, 7))
+
+
+def test_a_compaction_does_not_matter(shop: Shop) -> None:
+    orders = shop.table(*(row(n) for n in range(3)), row(10, SECOND), version=3)
+    orders.append(row(11, SECOND))
+    made = correct(orders)
+    orders.sql(
+        "CALL " + shop.catalog + ".system.rewrite_data_files(table => '{table}', "
+        "options => map('rewrite-all', 'true'))"
+    )
+    done = publish_it(orders, made)
+    assert (done.published, done.recomputed) == ("overwrite", False)
+    assert orders.rows() == Counter([*(fixed(n) for n in range(3)), row(10, SECOND), row(11, SECOND)])
+
+
+def test_change_streams_tell_it_from_news(shop: Shop) -> None:
+    orders = shop.table(*(row(n) for n in range(2)), key=["id"])
+    first = orders.head()
+    made = correct(orders)
+    orders.append(row(9, SECOND))
+    publish_it(orders, made)
+    rows = [one for batch in read_changes(shop.client, orders.name, since=first) for one in batch.to_pylist()]
+    told = {(one["id"], one["_change_type"], one["_correction"]) for one in rows}
+    text = f'{{"v":1,"id":"{made.correction.id}","range":"{RANGE}","fork":{first}}}'
+    assert told == {
+        (9, "INSERT", None),
+        *((n, kind, text) for n in (0, 1) for kind in ("UPDATE_BEFORE", "UPDATE_AFTER")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sql", "where", "said"),
+    [
+        (DOUBLED.replace("WHERE {range}", ""), RANGE, "rows outside of the range .* such as .*2026-01-02"),
+        ("SELECT id, day, word FROM {name} WHERE {range}", RANGE, "the table has 'amount'"),
+        ("SELECT id, day, word, amount, 1 AS more FROM {name}", RANGE, "no column 'more'"),
+        ("SELECT id, day, word, amount * 1.5 AS amount FROM {name}", RANGE, "'amount' is decimal"),
+        ("SELECT id, day, word, amount FROM nowhere.table", RANGE, "Spark does not take the query"),
+        ("DROP TABLE x", RANGE, "a command"),
+        (DOUBLED, "colour = 1", "no range of .*id, day, word, amount"),
+        (DOUBLED, "day = current_date()", "may be another one"),
+        (DOUBLED, "rand() > 0.5", "may be another one"),
+        (
+            TWICE,
+            RANGE,
+            "several rows of one key",
+        ),
+        (
+            "SELECT id, DATE '2026-01-01' AS day, word, amount FROM {name}",
+            RANGE,
+            "has the key .*10.* outside of the range",
+        ),
+    ],
+)
+def test_what_does_not_fit_changes_nothing(shop: Shop, sql: str, where: str, said: str) -> None:
+    orders = _shared(shop)
+    before, files = orders.loaded().metadata_location, orders.files()
+    with pytest.raises((InvalidInput, Conflict), match=said):
+        correct(orders, sql, where)
+    assert orders.loaded().metadata_location == before
+    assert orders.files() == files
+
+
+_made: dict[str, Orders] = {}
+
+
+def _shared(shop: Shop) -> Orders:
+    """Nobody changes it."""
+    if "shared" not in _made:
+        _made["shared"] = shop.table(row(1), row(10, SECOND), key=["id"])
+    return _made["shared"]
+
+
+def test_listed_dropped_and_stale(shop: Shop) -> None:
+    orders = shop.table(row(1), row(10, SECOND))
+    made, other = correct(orders), correct(orders)
+    found = {one.id: one for one in corrections(orders.name, catalog=shop.client)}
+    assert {one.state for one in found.values()} == {"ready"}
+    assert found[made.correction.id].range == RANGE
+    assert found[made.correction.id].recipe is not None
+    drop(shop.spark, orders.name, other.correction.id, catalog=shop.client)
+    with pytest.raises(NotFound, match=f"There are: {made.correction.id}"):
+        publish_it(orders, other)
+    # Somebody else wrote to the branch: that is not what was looked at.
+    orders.sql(f"DELETE FROM {{table}}.`branch_{made.correction.branch}` WHERE id = 10")
+    with pytest.raises(Conflict, match="is stale"):
+        publish_it(orders, made)
+    drop(shop.spark, orders.name, made.correction.id, catalog=shop.client)
+    assert corrections(orders.name, catalog=shop.client) == []
+    assert orders.rows() == Counter([row(1), row(10, SECOND)])
+
+
+@pytest.mark.parametrize("place", [(CorrectionBranch, "publish"), (Replacing, "at")])
+def test_two_publish_the_same(shop: Shop, monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]) -> None:
+    """The other one is quicker: before this one looked at main, or before it committed."""
+    orders = shop.table(row(1), row(10, SECOND))
+    made = correct(orders)
+    orders.append(row(11, SECOND))
+    real, others = getattr(*place), list[Corrected]()
+
+    def slow(*given: Any) -> Any:
+        if not others:
+            monkeypatch.undo()
+            others.append(publish_it(orders, made))
+        return real(*given)
+
+    monkeypatch.setattr(*place, slow)
+    done = publish_it(orders, made)
+    assert done.correction.snapshot == others[0].correction.snapshot == orders.head()
+    assert orders.rows() == Counter([fixed(1), row(10, SECOND), row(11, SECOND)])
+
+
+def test_main_moved_to_the_branch_by_another_tool(shop: Shop) -> None:
+    orders = shop.table(row(1), row(10, SECOND))
+    made = correct(orders).correction
+    orders.sql(f"CALL {shop.catalog}.system.fast_forward('{{table}}', 'main', '{made.branch}')")
+    assert [one.state for one in corrections(orders.name, catalog=shop.client)] == ["published"]
+    drop(shop.spark, orders.name, made.id, catalog=shop.client)
+    assert set(orders.loaded().refs()) == {"main"}
+    assert orders.rows() == Counter([fixed(1), row(10, SECOND)])
+    with pytest.raises(Conflict, match="is published"):
+        drop(shop.spark, orders.name, made.id, catalog=shop.client)
+
+
+def test_a_range_without_rows_and_a_query_without(shop: Shop) -> None:
+    orders = shop.table(row(10, SECOND))
+    made = correct(orders, NEW)
+    assert made.difference is not None
+    assert (made.difference.total.added, made.difference.total.removed) == (1, 0)
+    publish_it(orders, made)
+    assert orders.rows() == Counter([row(10, SECOND), (5, FIRST, "new", Decimal("1.00"))])
+    done = correct(orders, "SELECT * FROM {name} WHERE false", publish=True)
+    assert done.difference is not None
+    assert (done.difference.total.added, done.difference.total.removed) == (0, 1)
+    assert orders.rows() == Counter([row(10, SECOND)])

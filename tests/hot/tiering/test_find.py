@@ -1,0 +1,86 @@
+"""What is found of a cluster whose catalog does not tell of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.hot.tiering.world import World
+
+from frazil.client import Client
+from frazil.core.errors import FrazilError, NotAllowed, StorageError, Unavailable
+from frazil.hot.find import HotTables
+
+
+class Catalog:
+    """One that fails where it is told to."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.broken: dict[str, FrazilError] = {}
+        #: Nobody is answered any more, from the next table on.
+        self.leaving = self.away = False
+        self.tables = SimpleNamespace(load=self._load, list=self._guarded(client.tables.list))
+        self.namespaces = SimpleNamespace(list=self._guarded(client.namespaces.list))
+
+    def _load(self, namespace: tuple[str, ...], name: str, **more: Any) -> Any:
+        self.away = self.away or self.leaving
+        if name in self.broken:
+            raise self.broken[name]
+        return self._guarded(self._client.tables.load)(namespace, name, **more)
+
+    def _guarded(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*given: Any, **more: Any) -> Any:
+            if self.away:
+                raise Unavailable("no answer")
+            return ask(*given, **more)
+
+        return asked
+
+
+@pytest.fixture
+def catalog(world: World) -> Catalog:
+    return Catalog(world.client)
+
+
+def test_a_table_that_cannot_be_read_is_a_problem_of_its_own(world: World, catalog: Catalog) -> None:
+    bad, good = world.table(), world.table()
+    both = {bad.hot.topic, good.hot.topic}
+    found = HotTables(cast("Client", catalog), world.settings, refresh_seconds=0.0)
+    catalog.broken = {bad.hot.name: StorageError("its metadata cannot be had")}
+    listing = found.look()
+    assert {one.topic for one in listing.tables} & both == {good.hot.topic}
+    assert listing.problems == {bad.hot.topic: catalog.broken[bad.hot.name]}
+    catalog.broken = {}
+    assert {one.topic for one in found.look().tables} >= both
+    # It is known by now, and may come back: nobody has to take it over again.
+    catalog.broken = {bad.hot.name: Unavailable("later")}
+    listing = found.look()
+    assert {one.topic for one in listing.tables} >= both
+    assert listing.problems == {bad.hot.topic: catalog.broken[bad.hot.name]}
+    catalog.broken = {bad.hot.name: NotAllowed("not yours")}
+    listing = found.look()
+    assert bad.hot.topic not in {one.topic for one in listing.tables}
+    assert listing.problems == {bad.hot.topic: catalog.broken[bad.hot.name]}
+    catalog.broken = {}
+    assert found.look().problems == {}
+    # An ordinary table now, which has a topic of its name.
+    bad.sql("ALTER TABLE {} UNSET TBLPROPERTIES ('frazil.hot')")
+    assert bad.hot.topic not in {one.topic for one in found.look().tables}
+    catalog.broken = {bad.hot.name: Unavailable("later")}
+    assert found.look().problems == {}
+    # Else it could not be dropped.
+    binding = bad.hot.binding.encode().replace("{", "{{").replace("}", "}}")
+    bad.sql(f"ALTER TABLE {{}} SET TBLPROPERTIES ('frazil.hot'='{binding}')")
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_catalog_that_is_away_is_no_problem_of_tables(
+    world: World, catalog: Catalog, leaving: bool
+) -> None:
+    world.table()
+    catalog.leaving, catalog.away = leaving, not leaving
+    with pytest.raises(Unavailable):
+        HotTables(cast("Client", catalog), world.settings).look()

@@ -1,0 +1,59 @@
+"""The table of what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.hot.tiering.world import World
+
+from frazil.hot.tiering.history import TieringHistory
+from frazil.hot.tiering.status import hot_status
+from frazil.hot.tiering.told import TOLD_HOURS, Told, told
+from frazil.lake.catalog import Lake
+from frazil.lake.delivery import Patience
+from frazil.stream.events import TableFreshness
+
+
+def _measured(breaches: int) -> TableFreshness:
+    return TableFreshness("a.b", 1.0, 4.0, 7, breaches, "round", None)
+
+
+def test_each_breach_is_told_once(world: World) -> None:
+    where = world.table().hot.namespace
+    history = TieringHistory(Lake(world.spark, world.client), where, "told", Patience(), every=0.0)
+    history.write([_measured(2)])
+    history.write([_measured(2)])
+    # The table was gone for a while.
+    history.write([TableFreshness("a.c", 0.0, 4.0, 0, 0, None, None)])
+    history.write([_measured(3)])
+    rows = sorted(world.rows(f"{where[0]}.told"), key=lambda row: row["at"])
+    assert [(row["breaches"], row["cause"]) for row in rows if row["table"] == "a.b"] == [
+        (2, "round"),
+        (0, None),
+        (1, "round"),
+    ]
+
+
+def test_what_was_told_lately(world: World) -> None:
+    where = world.table().hot.namespace
+    table, now, day = f"{where[0]}.lately", datetime.now(UTC), timedelta(hours=TOLD_HOURS)
+    assert told(world.client, now, table) is None
+    clock = iter((now - day).timestamp() + minutes * 60 for minutes in (-60, -10, 1, 2, 3, 4))
+    history = TieringHistory(
+        Lake(world.spark, world.client), where, "lately", Patience(), every=0.0, clock=lambda: next(clock)
+    )
+    quiet = TableFreshness("a.c", 0.0, 4.0, 0, 0, None, None)
+    for number, cause in ((4, "kafka"), (6, "catalog"), (7, "starting"), (9, "round"), (9, "round")):
+        history.write([quiet, replace(_measured(number), cause=cause)])
+    assert told(world.client, now, table) == {"a.b": Told(5, "round")}
+    assert told(world.client, now + timedelta(minutes=90), table) == {}
+
+
+def test_status_has_what_was_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, well = world.table(), world.table()
+    monkeypatch.setattr("frazil.hot.tiering.status.told", lambda *_: {str(broken.hot): Told(5, "round")})
+    found = {one.table: one for one in hot_status(world.client, world.settings)}
+    assert (found[str(broken.hot)].breaches, found[str(broken.hot)].cause) == (5, "round")
+    assert (found[str(well.hot)].breaches, found[str(well.hot)].cause) == (0, None)

@@ -1,0 +1,328 @@
+"""The source as `datahub ingest` runs it, against the stand-in and into DataHub's file sink."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datahub.ingestion.run.pipeline import Pipeline
+from datahub.ingestion.source.source_registry import source_registry
+from datahub.masking.secret_registry import SecretRegistry
+from tests.lineage.datahub.validating import problems
+from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
+
+from frazil.lineage.flink.datahub_source import FlinkRecipe, FlinkReport, FrazilFlinkSource
+
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
+ROOT = "http://flink:8081"
+
+Records = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "frazil.client.exchange.Retry.wait",
+        lambda self, attempt, asked: None if attempt >= self.attempts else 0.0,
+    )
+
+
+def recipe(standin: StandIn, file: Path, *, gateway: bool = True, **more: Any) -> dict[str, Any]:
+    connection = {"rest_api_url": standin.url, **({"sql_gateway_url": standin.url} if gateway else {})}
+    connection |= more.pop("connection", {})
+    state = more.pop("state", None)
+    given: dict[str, Any] = {
+        "run_id": "frazil-flink-test",
+        "source": {"type": "frazil-flink", "config": {"connection": connection, **more}},
+        "sink": {"type": "file", "config": {"filename": str(file)}},
+    }
+    if state is not None:
+        given["pipeline_name"] = "flink"
+        provider = {"type": "file", "config": {"filename": str(state)}}
+        given["source"]["config"]["stateful_ingestion"] = {
+            "enabled": True,
+            "state_provider": provider,
+            "fail_safe_threshold": 100,
+        }
+    return given
+
+
+def ingest(standin: StandIn, folder: Path, **more: Any) -> tuple[Records, FlinkReport]:
+    file = folder / "out.json"
+    pipeline = Pipeline.create(recipe(standin, file, **more))
+    pipeline.run()
+    report = pipeline.source.get_report()
+    assert isinstance(report, FlinkReport)
+    records = json.loads(file.read_text().replace(standin.url, ROOT))
+    assert problems(records) == []
+    return records, report
+
+
+def check_golden(name: str, records: Records) -> None:
+    """Without what depends on the moment. `FRAZIL_GOLDEN=write` writes them again."""
+    for record in records:
+        record.pop("systemMetadata", None)
+    text = json.dumps(records, indent=1, sort_keys=True) + "\n"
+    file = GOLDEN / f"{name}.json"
+    if os.environ.get("FRAZIL_GOLDEN") == "write":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert json.loads(text) == json.loads(file.read_text())
+
+
+def edges(records: Records) -> dict[str, Any]:
+    """What jobs read and write."""
+    return {
+        record["entityUrn"]: record["aspect"]["json"]
+        for record in records
+        if record["aspectName"] == "dataJobInputOutput"
+    }
+
+
+def removed(records: Records) -> list[str]:
+    return [
+        record["entityUrn"]
+        for record in records
+        if record["aspectName"] == "status" and record["aspect"]["json"]["removed"]
+    ]
+
+
+def test_datahub_finds_the_source() -> None:
+    assert source_registry.get("frazil-flink") is FrazilFlinkSource
+
+
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+def test_golden(tmp_path: Path, granularity: str) -> None:
+    with StandIn(statements=visible()) as standin:
+        records, report = ingest(
+            standin,
+            tmp_path,
+            operator_granularity=granularity,
+            platform_instance_map={"kafka": "prod-kafka"},
+            catalog_platform_map={"ice": {"platform_instance": "lake"}},
+        )
+    assert not report.failures
+    assert (report.jobs, report.runs) == (5, 5)
+    check_golden(f"flink-{granularity}", records)
+
+
+def test_golden_of_catalogs(tmp_path: Path) -> None:
+    with StandIn(jobs=(), statements=visible()) as standin:
+        records, report = ingest(standin, tmp_path, include_catalog_metadata=True)
+    assert report.tables == 6
+    check_golden("flink-catalogs", records)
+
+
+def test_urns_are_those_of_the_original(tmp_path: Path) -> None:
+    """So that a recipe can be switched over, and back."""
+    urns = []
+    for kind in ("flink", "frazil-flink"):
+        with StandIn(statements=visible()) as standin:
+            given = recipe(standin, tmp_path / f"{kind}.json", platform_instance="eu")
+            given["source"]["type"] = kind
+            Pipeline.create(given).run()
+        records = json.loads((tmp_path / f"{kind}.json").read_text())
+        wanted = ("dataFlow", "dataJob", "dataProcessInstance")
+        urns.append({record["entityUrn"] for record in records if record["entityType"] in wanted})
+    assert urns[0] == urns[1]
+
+
+def test_unresolved_nodes_are_reported_with_reason_and_remedy(tmp_path: Path) -> None:
+    with StandIn(jobs=("kafka_to_kafka",)) as standin:
+        _, report = ingest(standin, tmp_path, gateway=False)
+    assert not report.failures
+    gateway, script = "set connection.sql_gateway_url", "its CREATE TABLE in ddl_file"
+    none, iceberg = "the plan names no connector", "iceberg_catalogs, if it is an Iceberg table"
+    assert [str(item) for item in report.unresolved] == [
+        f"kafka_to_kafka reads default_catalog.default_database.k_orders: {none}; {gateway}, or {script}",
+        f"kafka_to_kafka writes k_out: {none}; {gateway}, or {script}, or {iceberg}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "result"), [("FINISHED", "SUCCESS"), ("FAILED", "FAILURE"), ("CANCELED", "SKIPPED")]
+)
+@pytest.mark.parametrize(("kind", "told"), [("STREAMING", "STREAMING"), ("BATCH", "BATCH_SCHEDULED")])
+def test_runs_of_one_name_are_executions_of_one_job(
+    tmp_path: Path, state: str, result: str, kind: str, told: str
+) -> None:
+    """A job that still runs has only begun; an older one of the same name has ended."""
+
+    def change(path: str, answer: Any) -> Any:
+        running = {"state": "RUNNING", "end-time": -1}
+        if path.endswith("overview"):
+            (job,) = answer["jobs"]
+            older = {**job, "jid": "f" * 32, "state": state, "start-time": job["start-time"] - 1000}
+            return {"jobs": [older, {**job, **running}]}
+        if "plan" not in answer:
+            return answer
+        return {**answer, **running, "plan": {**answer["plan"], "type": kind}}
+
+    with StandIn(jobs=("kafka_to_kafka",), change=change) as standin:
+        records, report = ingest(standin, tmp_path, gateway=False)
+    events = [
+        (record["aspect"]["json"]["status"], record["aspect"]["json"].get("result", {}).get("type"))
+        for record in records
+        if record["aspectName"] == "dataProcessInstanceRunEvent"
+    ]
+    assert (report.jobs, report.runs) == (1, 2)
+    assert events == [("STARTED", None), ("STARTED", None), ("COMPLETE", result)]
+    kinds = [
+        record["aspect"]["json"].get("type")
+        for record in records
+        if record["aspectName"] == "dataProcessInstanceProperties"
+    ]
+    assert kinds == [told, told]
+
+
+FAULTS: dict[str, list[Reply]] = {
+    "500": [Reply(500)] * 9,
+    "401": [Reply(401, b"")] * 9,
+    "truncated": [Reply(body=b'{"jid":"9b6e0f02755b36f7')],
+    "not a job": [Reply(body=b'{"jid":[],"plan":{"nodes":[{"description":7,"inputs":3}]}}')],
+    "vanished": [Reply(404, b'{"errors":["Job could not be found."]}')],
+    "stalled": [Reply(stall=True)],
+}
+
+
+def test_a_job_that_cannot_be_read_is_reported_and_nothing_is_removed(tmp_path: Path) -> None:
+    """Its DataFlow was there in the run before: it stays until a run that is whole does not find it."""
+    state, lost = tmp_path / "state.json", "datagen_to_blackhole"
+    with StandIn(statements=visible()) as standin:
+        ingest(standin, tmp_path, state=state)
+        for fault, replies in FAULTS.items():
+            standin.faults = [(f"/jobs/{standin.job_id(lost)}$", replies)]
+            impatient = {"timeout_seconds": 1, "max_retries": 1} if fault == "stalled" else {}
+            records, report = ingest(standin, tmp_path, state=state, connection=impatient)
+            assert report.jobs == 4, fault
+            assert any(lost in str(entry) for entry in report.failures), fault
+            assert removed(records) == [], fault
+    with StandIn(jobs=CAPTURED[1:], statements=visible()) as standin:
+        records, report = ingest(standin, tmp_path, state=state)
+    assert not report.failures
+    assert sorted(removed(records)) == [
+        "urn:li:dataFlow:(flink,datagen_to_blackhole,PROD)",
+        "urn:li:dataJob:(urn:li:dataFlow:(flink,datagen_to_blackhole,PROD),datagen_to_blackhole)",
+    ], "datasets belong to other platforms: they are never removed"
+
+
+@pytest.mark.parametrize("path", ["/v1/config", "/v1/jobs/overview", "/v1/sessions", "/result/"])
+def test_a_service_that_is_away_removes_nothing(tmp_path: Path, path: str) -> None:
+    state = tmp_path / "state.json"
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=state)
+    with StandIn(jobs=("kafka_to_kafka",), faults=[(path, [Reply(503)] * 99)]) as standin:
+        records, report = ingest(standin, tmp_path, state=state)
+    assert report.failures
+    assert removed(records) == []
+    assert edges(before)
+    assert edges(records) == {}, "what is known of the job stays"
+
+
+def test_what_a_gateway_that_stumbles_tells_is_the_same(tmp_path: Path) -> None:
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path)
+        standin.faults = [
+            (path, [Reply(503), Reply(502)]) for path in ("/sessions$", "/statements", "/result/")
+        ]
+        records, report = ingest(standin, tmp_path)
+    assert not report.failures
+    assert edges(records) == edges(before)
+
+
+def test_jobs_that_are_resolved_are_told_of_while_a_service_is_away(tmp_path: Path) -> None:
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path)
+        catalogs = {"ice": {"uri": "http://127.0.0.1:9"}}
+        records, report = ingest(standin, tmp_path, iceberg_catalogs=catalogs)
+    assert report.failures
+    open_ones = {str(item).split()[0] for item in report.unresolved}
+    assert open_ones == {"iceberg_statement_set"}
+    known = {urn: found for urn, found in edges(before).items() if "iceberg_statement_set" not in urn}
+    assert len(known) == len(CAPTURED) - 1
+    assert edges(records) == known
+
+
+@pytest.mark.parametrize(
+    "statement", ["SHOW TABLES FROM `ice`.`db`", "SHOW DATABASES IN `ice`", "SHOW CATALOGS"]
+)
+def test_a_list_that_is_refused_removes_nothing(tmp_path: Path, statement: str) -> None:
+    """As by a catalog whose own database is down."""
+    state = tmp_path / "state.json"
+    with StandIn(statements=visible()) as standin:
+        ingest(standin, tmp_path, state=state, include_catalog_metadata=True)
+        del standin.statements[statement]
+        records, report = ingest(standin, tmp_path, state=state, include_catalog_metadata=True)
+    assert any("refused" in str(entry) for entry in report.failures)
+    assert removed(records) == []
+
+
+def test_without_lineage_what_is_known_of_it_stays(tmp_path: Path) -> None:
+    with StandIn(statements=visible()) as standin:
+        records, report = ingest(standin, tmp_path, include_lineage=False)
+    assert report.jobs == len(CAPTURED)
+    assert edges(records) == {}
+
+
+def test_all_that_is_unresolved_is_listed(tmp_path: Path) -> None:
+    with StandIn(jobs=tuple(f"kafka_to_kafka#{number}" for number in range(30))) as standin:
+        _, report = ingest(standin, tmp_path, gateway=False)
+    assert len(report.unresolved) == 60
+    assert len({str(item).split()[0] for item in report.unresolved}) == 30
+
+
+def test_no_secret_in_what_is_reported(tmp_path: Path) -> None:
+    with StandIn(authorization="Bearer other") as standin:
+        _, report = ingest(standin, tmp_path, connection={"token": "t0ken"})
+    assert report.failures
+    assert "t0ken" not in report.as_string()
+
+
+def test_no_secret_in_what_is_shown_of_a_recipe() -> None:
+    recipe = FlinkRecipe.model_validate(
+        {
+            "connection": {"rest_api_url": "http://flink:8081", "username": "me", "password": "pass-w0rd"},
+            "iceberg_catalogs": {"ice": {"uri": "http://ice", "credential": "me:s3cret-of-ice"}},
+            "kafka": {"bootstrap.servers": "kafka:9092", "sasl.password": "pass-of-kafka"},
+        }
+    )
+    recipe.settings()
+    shown = f"{recipe!r} {recipe} {recipe.model_dump_redacted()}"
+    secrets = ("pass-w0rd", "s3cret-of-ice", "pass-of-kafka")
+    assert not [secret for secret in secrets if secret in shown]
+    masked = SecretRegistry.get_instance().get_all_secrets()
+    assert [secret for secret in secrets if secret not in masked] == []
+
+
+def test_connection_is_tested() -> None:
+    with StandIn(statements=visible()) as standin:
+        config: dict[str, Any] = {"connection": {"rest_api_url": standin.url, "sql_gateway_url": standin.url}}
+        report = FrazilFlinkSource.test_connection(config)
+        assert report.basic_connectivity is not None
+        assert report.basic_connectivity.capable
+        assert report.capability_report is not None
+        assert all(found.capable for found in report.capability_report.values())
+        standin.faults.append(("/v1/", [Reply(500)] * 99))
+        report = FrazilFlinkSource.test_connection(config)
+        assert report.basic_connectivity is not None
+        assert "500" in (report.basic_connectivity.failure_reason or "")
+    with StandIn() as standin:
+        config = {
+            "connection": {"rest_api_url": standin.url, "timeout_seconds": 1, "max_retries": 1},
+            "iceberg_catalogs": {"ice": {"uri": "http://127.0.0.1:9"}},
+            "kafka": {"bootstrap.servers": "127.0.0.1:9"},
+            "ddl_file": "/none.sql",
+        }
+        report = FrazilFlinkSource.test_connection(config)
+    assert report.capability_report is not None
+    assert {str(name) for name, found in report.capability_report.items() if not found.capable} == {
+        "iceberg_catalogs.ice",
+        "kafka",
+        "ddl_file",
+    }
+    report = FrazilFlinkSource.test_connection({"connection": {"rest_api_url": "x"}})
+    assert report.basic_connectivity is not None
+    assert "not legal" in (report.basic_connectivity.failure_reason or "")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from tests.lineage.standin import created
+
+from frazil.core.errors import InvalidConfig
+from frazil.lineage.flink.resolve.ddl import parse_script, parse_table
+
+SCRIPT = """
+-- What the job's program creates; the ; in this comment ends nothing.
+CREATE CATALOG ice WITH ('type' = 'iceberg', 'password' = 'it''s');
+USE CATALOG ice;
+USE db;
+CREATE TEMPORARY TABLE IF NOT EXISTS t (
+  a BIGINT NOT NULL,
+  b ROW<x INT, y ROW<z STRING>>,
+  m MAP<STRING, INT>,
+  c AS a + 1 < 2,
+  ts TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL,
+  `o d` DECIMAL(10, 2) METADATA COMMENT 'a, b',
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND,
+  CONSTRAINT x PRIMARY KEY (a, `o d`) NOT ENFORCED
+) COMMENT 'x; y' PARTITIONED BY (a) WITH ('connector' = 'kafka', 'topic' = 'a');
+/* below, another catalog */
+CREATE TABLE default_catalog.default_database.u (z INT) WITH ('topic' = 'b') LIKE t (EXCLUDING CONSTRAINTS);
+CREATE TABLE w WITH ('connector' = 'kafka') LIKE elsewhere;
+INSERT INTO u SELECT a FROM t;
+"""
+
+
+def test_captured_statements() -> None:
+    table = parse_table(created("show_create_table_kafka.json"))
+    assert table.path == ("default_catalog", "default_database", "k_orders")
+    assert table.stored_columns() == ("order_id", "customer", "amount", "ts")
+    assert table.options["topic"] == "orders"
+    assert [column.type for column in table.columns or ()] == [
+        "BIGINT",
+        "VARCHAR(2147483647)",
+        "DECIMAL(10, 2)",
+        "TIMESTAMP(3)",
+    ]
+
+
+def test_a_script() -> None:
+    script = parse_script(SCRIPT, "orders.sql")
+    assert script.catalogs["ice"] == {"type": "iceberg", "password": "it's"}
+    table = script.tables["ice", "db", "t"]
+    assert table.stored_columns() == ("a", "b", "m", "o d")
+    assert table.nested() == {"b": ("x", "y", "y.z")}
+    assert table.primary_key == ("a", "o d")
+    assert [column.nullable for column in table.columns or ()] == [False, True, True, True, True, True]
+
+
+def test_like_takes_over_what_is_known() -> None:
+    script = parse_script(SCRIPT, "orders.sql")
+    like = script.tables["default_catalog", "default_database", "u"]
+    assert like.stored_columns() == ("a", "b", "m", "o d", "z")
+    assert like.options == {"connector": "kafka", "topic": "b"}
+    assert script.tables["ice", "db", "w"].columns is None, "LIKE something that the file does not define"
+
+
+def test_options_do_not_print() -> None:
+    assert "kafka" not in repr(parse_script(SCRIPT, "orders.sql").tables)
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE t (a INT", "CREATE TABLE", "CREATE TABLE a.b.c.d (x INT)"])
+def test_what_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"orders.sql: statement 2 cannot be read"):
+        parse_script(f"USE db; {text}", "orders.sql")

@@ -1,0 +1,123 @@
+"""All jobs of a cluster, many of them, some of which fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
+
+from frazil.core.errors import Unavailable
+from frazil.lineage.flink.config import flink_config
+from frazil.lineage.flink.read import FlinkReader, Problem
+from frazil.lineage.model import Direction, JobLineage
+
+MANY = tuple(f"{name}#{number}" for number in range(200) for name in CAPTURED)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "frazil.client.exchange.Retry.wait",
+        lambda self, attempt, asked: None if attempt >= self.attempts else 0.0,
+    )
+
+
+def read(standin: StandIn, *, gateway: bool = True, **more: Any) -> tuple[list[JobLineage], list[Problem]]:
+    connection = {"rest_api_url": standin.url, "max_retries": 1}
+    if gateway:
+        connection["sql_gateway_url"] = standin.url
+    found: list[Problem] = []
+    with FlinkReader(flink_config({"connection": connection, **more}), found.append) as reader:
+        return [one.lineage for one in reader.jobs()], found
+
+
+def names(lineage: JobLineage, direction: Direction) -> list[str]:
+    return [str(dataset) for dataset in lineage.datasets(direction)]
+
+
+def test_captured_jobs() -> None:
+    with StandIn(statements=visible()) as standin:
+        jobs, found = read(standin)
+    assert found == []
+    by_name = {job.job.name: job for job in jobs}
+    edges = {name: (names(job, Direction.READ), names(job, Direction.WRITE)) for name, job in by_name.items()}
+    assert edges == {
+        "datagen_to_blackhole": (["datagen:default_database.gen"], ["blackhole:default_database.bh"]),
+        "iceberg_statement_set": (["iceberg:db.orders"], ["kafka:orders_out"]),
+        "kafka_to_iceberg": (["kafka:orders"], ["iceberg:db.orders"]),
+        "kafka_to_iceberg_v2sink": (["kafka:orders"], ["iceberg:db.orders2"]),
+        "kafka_to_kafka": (["kafka:orders"], ["kafka:orders_out"]),
+    }
+    columns = {
+        (edge.upstream_column, edge.downstream_column, edge.derivation.name)
+        for edge in by_name["kafka_to_iceberg"].columns
+    }
+    assert columns == {
+        ("order_id", "order_id", "COPY"),
+        ("customer", "customer", "COPY"),
+        ("amount", "amount", "COPY"),
+        ("ts", "ts", "TRANSFORMATION"),
+    }
+    assert by_name["kafka_to_kafka"].job.state == "CANCELED"
+    assert by_name["kafka_to_kafka"].job.started == 1794774508347
+
+
+def test_without_a_gateway_the_plans_tell_what_is_icebergs() -> None:
+    with StandIn() as standin:
+        jobs, _ = read(standin, gateway=False)
+    written = {name for job in jobs for name in names(job, Direction.WRITE)}
+    assert written == {"iceberg:db.orders", "iceberg:db.orders2"}
+    assert {name for job in jobs for name in names(job, Direction.READ)} == {"iceberg:db.orders"}
+
+
+def test_states_and_names_are_chosen() -> None:
+    with StandIn() as standin:
+        jobs, _ = read(standin, gateway=False, include_job_states=["RUNNING"])
+        assert jobs == []
+        jobs, _ = read(standin, gateway=False, job_name_pattern={"deny": ["kafka_.*"]})
+        assert [job.job.name for job in jobs] == ["datagen_to_blackhole", "iceberg_statement_set"]
+
+
+def test_without_lineage_nothing_is_resolved() -> None:
+    with StandIn() as standin:
+        jobs, _ = read(standin, include_lineage=False)
+        assert len(jobs) == 5
+        assert not any(job.uses or job.unresolved for job in jobs)
+        assert standin.count("/sessions") == 0
+
+
+def test_a_cluster_that_is_away_is_an_error() -> None:
+    with (
+        StandIn(faults=[("overview", [Reply(500)] * 9)]) as standin,
+        pytest.raises(Unavailable, match="Flink's JobManager"),
+    ):
+        read(standin)
+
+
+@pytest.mark.parametrize("jobs", [MANY[:100], pytest.param(MANY, marks=pytest.mark.slow)], ids=len)
+def test_many_jobs_of_which_some_fail(jobs: tuple[str, ...]) -> None:
+    """Each is read or named."""
+    with StandIn(jobs=jobs, statements=visible()) as standin:
+        bad = {
+            "kafka_to_kafka#7": [Reply(500)] * 9,
+            "kafka_to_kafka#8": [Reply(404, b'{"errors":["gone"]}')],
+            "kafka_to_kafka#9": [Reply(body=b'{"jid":"x')],
+        }
+        for name, replies in bad.items():
+            standin.faults.append((f"/jobs/{standin.job_id(name)}$", replies))
+        read_jobs, found = read(standin)
+    assert len(read_jobs) == len(jobs) - len(bad)
+    assert sorted(problem.where.split()[1] for problem in found) == sorted(bad)
+
+
+def test_only_so_many_jobs_are_held_as_the_workers_need() -> None:
+    """Whoever takes jobs slowly does not find all of them in memory."""
+    with StandIn(jobs=MANY, statements=visible()) as standin:
+        config = flink_config({"connection": {"rest_api_url": standin.url}, "max_workers": 3})
+        found: list[Problem] = []
+        with FlinkReader(config, found.append) as reader:
+            jobs = reader.jobs()
+            next(jobs)
+            jobs.close()  # type: ignore[attr-defined]
+        assert standin.count(r"/jobs/[0-9a-f]{32}$") <= 2 * 3 + 1
