@@ -158,8 +158,6 @@ def _print_json(story: Story, stack: Stack, *, keep: bool) -> None:
 def _stay_up(story: Story, stack: Stack, *, as_json: bool) -> None:
     # Whoever has seen that it is done may press Ctrl-C: from here on that is how it ends.
     with contextlib.suppress(KeyboardInterrupt):
-        if as_json:
-            _print_json(story, stack, keep=True)
         story.say(f"Kafka stays up at {stack.kafka.bootstrap_servers}. To let the pipelines go on:")
         story.say()
         story.tell(code(f"{_program()} run {stack.pipelines_file}"))
@@ -170,6 +168,9 @@ def _stay_up(story: Story, stack: Stack, *, as_json: bool) -> None:
         story.tell(_CONNECT.format(url=uri, warehouse=WAREHOUSE))
         story.say()
         story.say("Press Ctrl-C to stop everything and remove its data.")
+        if as_json:
+            # The last word: a script that has read it may end this at once.
+            _print_json(story, stack, keep=True)
         while stack.server.running:
             time.sleep(0.2)
         raise ServiceError(f"the server ended by itself; the end of its log:\n{stack.server.log_tail()}")
