@@ -62,7 +62,7 @@ def hot_metrics_table() -> list[str]:
     rows, registry = ["| metric | labels | meaning |", "|---|---|---|"], CollectorRegistry()
     metrics = HotMetrics(registry)
     # Labels are told of what was measured alone.
-    metrics.notify(FreshnessReported("hot", (TableFreshness("a.b", 1.0, 1.0, 1),)))
+    metrics.notify(FreshnessReported("hot", (TableFreshness("a.b", 1.0, 1.0, 1, watermark=1),)))
     metrics.notify(FreshnessBroken("hot", "a.b", 2.0, 1.0, "round"))
     for family in registry.collect():
         name = family.name + {"counter": "_total"}.get(family.type, "")

@@ -197,7 +197,15 @@ def test_keys_and_options() -> None:
         ("CREATE TABLE t (a INT, b AS a * 2)", "1:26: column 'b' is computed"),
         (
             "CREATE TABLE t (a TIMESTAMP(3),\n WATERMARK FOR a AS a - INTERVAL '5' SECOND)",
-            "2:2: a hot table has no",
+            "2:2: a hot table delays nothing",
+        ),
+        (
+            "CREATE TABLE t (a INT) WITH ('frazil.hot.event-time' = 'a')",
+            "'frazil.hot.event-time': column 'a' is of type int; legal: timestamp, timestamptz",
+        ),
+        (
+            "CREATE TABLE t (a INT) WITH ('frazil.hot.event-time' = 'b')",
+            "'frazil.hot.event-time': there is no column 'b'; there are: a",
         ),
         ("CREATE TABLE t (a INT METADATA FROM 'offset')", "column 'a' is metadata"),
         ("CREATE TABLE t (a METADATA)", "column 'a' is metadata"),

@@ -35,6 +35,9 @@ AUTO_EXPIRE = "table.datalake.auto-expire-snapshot"
 KEEP = "frazil.hot.keep"
 #: The table that bad records go to; without it, a table stops at the first one.
 LETTERS = "frazil.hot.dead-letters"
+#: The column that the table's watermark follows.
+EVENT_TIME = "frazil.hot.event-time"
+TIMES = ("timestamp", "timestamptz")
 DEFAULT_FRESHNESS = "3min"
 DEFAULT_KEEP = "1h"
 
@@ -72,6 +75,8 @@ class HotTable:
     compaction: bool = False
     expiry: bool = False
     letters: tuple[tuple[str, ...], str] | None = None
+    #: None: none was named, or it is gone.
+    event_time: str | None = None
     #: A table that was dropped and made again has another one, also where it has the same log.
     uuid: str = ""
     #: All of the Iceberg table's.
@@ -99,6 +104,7 @@ class HotTable:
                 keep_snapshots=Maintenance.keep_snapshots if self.expiry else None,
             ),
             freshness=self.freshness,
+            event_time=self.event_time,
             changes=ChangesConfig(mode="upsert" if self.key else "insert", key=self.key),
         )
         return replace(config, hash=pipeline_hash(config))
@@ -130,6 +136,7 @@ def hot_table(namespace: tuple[str, ...], name: str, metadata: Mapping[str, Any]
             compaction=_truth(properties, AUTO_COMPACTION, default=False),
             expiry=_truth(properties, AUTO_EXPIRE, default=False),
             letters=table_name(properties[LETTERS]) if LETTERS in properties else None,
+            event_time=_event_time(properties, schema),
             uuid=str(metadata["table-uuid"]),
             properties=properties,
         )
@@ -154,6 +161,11 @@ def table_name(text: str) -> tuple[tuple[str, ...], str]:
     if not levels or not all((*levels, name)):
         raise InvalidInput(f"'{text}' names no table: write namespace.name, such as shop.orders")
     return tuple(levels), name
+
+
+def _event_time(properties: Mapping[str, str], schema: Schema) -> str | None:
+    wanted = properties.get(EVENT_TIME)
+    return next((one.name for one in schema if one.name == wanted and one.type in TIMES), None)
 
 
 def _truth(properties: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -105,6 +105,8 @@ class TableFreshness:
     cause: str | None = None
     #: Why it does not go on, if so.
     trouble: str | None = None
+    #: The event time that Iceberg has reached, microseconds since 1970; None: not known.
+    watermark: int | None = None
 
 
 @dataclass(frozen=True)

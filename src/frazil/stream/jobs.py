@@ -14,14 +14,13 @@ from pyspark.errors import PySparkException
 from frazil.core.errors import FrazilError, RoundFailed, ServiceError
 from frazil.core.schema import Schema
 from frazil.lake.files import DataFile
-from frazil.stream.bootstrap.place import is_history
 from frazil.stream.config.model import AvroFormat, FileSource, Format, ParquetFormat, PipelineConfig
 from frazil.stream.decoding import Reading
 from frazil.stream.frames import apply_transform, failure_in, source_frame, written
 from frazil.stream.needs import Lacking, Needs
 from frazil.stream.outlets import Writing
 from frazil.stream.source import Reader, Slice
-from frazil.stream.tasks import SliceReport, TaskReport, ingest
+from frazil.stream.tasks import SliceReport, TaskReport, ingest, watermark
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -50,19 +49,8 @@ class JobResult:
         return sum(report.bad for report in self.slices)
 
     def watermark(self, before: int | None) -> int | None:
-        """The event time that every partition of the round has reached; it never goes back.
-
-        Rows of a history are in no order that could tell.
-        """
-        newest: dict[tuple[str, int], int] = {}
-        for report in self.slices:
-            if report.newest is not None and not is_history(report.slice.topic):
-                key = (report.slice.topic, report.slice.partition)
-                newest[key] = max(report.newest, newest.get(key, report.newest))
-        reached = [*newest.values()]
-        if not reached:
-            return before
-        return min(reached) if before is None else max(before, min(reached))
+        """The event time up to which the table is after the round."""
+        return watermark(self.slices, before)
 
 
 class Jobs:

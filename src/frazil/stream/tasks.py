@@ -6,16 +6,17 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
-from pyarrow import int64
+from pyarrow import RecordBatch, int64
 
 from frazil.core import errors
 from frazil.core.failpoints import reach
 from frazil.lake.files import DataFile
+from frazil.stream.bootstrap.place import is_history
 from frazil.stream.decoding import Reading, Rows, decoded
 from frazil.stream.needs import Lacking, Needs
 from frazil.stream.outlets import Outlet, Writing
@@ -67,6 +68,28 @@ class SliceReport:
     newest: int | None = None
 
 
+def newest(rows: RecordBatch, event_time: str) -> int | None:
+    """The highest event time of some rows; None: none of them has one."""
+    found: int | None = pc.max(rows.column(event_time)).cast(int64()).as_py()
+    return found
+
+
+def watermark(slices: Iterable[SliceReport], before: int | None) -> int | None:
+    """The event time that every partition of a round has reached; it never goes back.
+
+    Rows of a history are in no order that could tell.
+    """
+    reached: dict[tuple[str, int], int] = {}
+    for report in slices:
+        if report.newest is not None and not is_history(report.slice.topic):
+            key = (report.slice.topic, report.slice.partition)
+            reached[key] = max(report.newest, reached.get(key, report.newest))
+    if not reached:
+        return before
+    least = min(reached.values())
+    return least if before is None else max(before, least)
+
+
 @dataclass(frozen=True)
 class TaskReport:
     """What one task did."""
@@ -93,9 +116,9 @@ class SliceCounter:
         self._records[key] += len(raw)
         self._bad[key] += bad
         if self._event_time is not None:
-            newest = pc.max(rows.batch.column(self._event_time)).cast(int64()).as_py()
-            if newest is not None:
-                self._newest[key] = max(newest, self._newest.get(key, newest))
+            found = newest(rows.batch, self._event_time)
+            if found is not None:
+                self._newest[key] = max(found, self._newest.get(key, found))
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(

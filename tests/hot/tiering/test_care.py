@@ -10,7 +10,7 @@ from tests.hot.tiering.world import Table, World
 from frazil.core.stamp import Stamp
 from frazil.hot.read.arrow import Union
 from frazil.hot.read.pins import pinned
-from frazil.hot.tiering import care
+from frazil.hot.tiering import care, history
 from frazil.hot.tiering.status import table_status
 from frazil.maintenance import Maintenance, caretaker, expiry
 
@@ -30,6 +30,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caretaker, "_EXPIRE_AT_LEAST", 2)
     monkeypatch.setattr(expiry, "AT_LEAST", 2)
     monkeypatch.setattr(care, "_PATIENCE", 2)
+    monkeypatch.setattr(care, "_OWN_SETTINGS", Maintenance(5, 2.0))
+    monkeypatch.setattr(history, "_EVERY_SECONDS", 0.5)
 
 
 def _snapshots(table: Table) -> list[dict[str, Any]]:
@@ -62,7 +64,8 @@ def test_files_are_merged_and_snapshots_expire(world: World) -> None:
         world.table(key=(), **_KEPT),
         world.table(key=(), **_FAST),
     )
-    with world.tiering() as service:
+    where = keyed.hot.namespace
+    with world.tiering(history=(where, "measured")) as service:
         for number in range(_ROUNDS):
             for table in tables:
                 table.put(number, number + 1, word=f"r{number}-")
@@ -75,6 +78,10 @@ def test_files_are_merged_and_snapshots_expire(world: World) -> None:
             table.put(99)
             assert _read(table) == table.wanted()
     assert not service.errors
+    # The service's own table has no settings: it is looked after as any other.
+    own = world.client.tables.load(where, "measured").metadata["snapshots"]
+    assert max(int(own[-1]["summary"]["total-data-files"]), len(own)) < _ROUNDS
+    assert len({row["at"] for row in world.rows(f"{where[0]}.measured")}) >= _ROUNDS
     # Nothing that the next service needs is gone.
     for table in tables:
         table.put(100)

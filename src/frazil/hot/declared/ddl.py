@@ -17,6 +17,7 @@ from frazil.core.schema import Field, Schema
 from frazil.hot.declared.ddl_parser import Parser
 from frazil.hot.declared.ddl_types import read_type
 from frazil.hot.declared.declaration import Declaration, split_options
+from frazil.hot.table import EVENT_TIME
 
 #: Where tables are that name no database.
 DEFAULT_DATABASE = "default"
@@ -180,7 +181,10 @@ class _Reader:
     def _element(self, found: _Columns) -> None:
         parser = self._parser
         if parser.sees("WATERMARK", "FOR"):
-            parser.fail("a hot table has no watermarks: set them where it is read")
+            parser.fail(
+                "a hot table delays nothing: set watermarks where it is read. Which event time has reached "
+                f"Iceberg is told of the column that the option '{EVENT_TIME}' names"
+            )
         if parser.take_words("CONSTRAINT"):
             parser.name("the name of the constraint")
             if not parser.sees("PRIMARY", "KEY"):

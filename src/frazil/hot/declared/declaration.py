@@ -12,7 +12,7 @@ from frazil.core.names import check_levels, check_name, show
 from frazil.core.partitioning import PartitionField, bind
 from frazil.core.schema import Field, Schema, primitives, show_type
 from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS, check_options
-from frazil.hot.table import LETTERS, table_name
+from frazil.hot.table import EVENT_TIME, LETTERS, TIMES, table_name
 from frazil.stream.config.values import names_problem, topic, type_problem
 
 #: Topic and table have one name, so that each leads to the other; a dot stands between the levels alone.
@@ -53,6 +53,7 @@ class Declaration:
         bind(self.partitioning, self.columns.with_fresh_ids())
         check_options(self.options)
         self._check_buckets()
+        self._check_event_time()
         self._check_properties()
 
     def __str__(self) -> str:
@@ -126,6 +127,17 @@ class Declaration:
             )
         if wrong := [one.name for one in found if not isinstance(one.type, str) or one.type in _NO_KEYS]:
             raise InvalidConfig(f"'{BUCKET_KEY}': column '{wrong[0]}' is of a type that no rows go by")
+
+    def _check_event_time(self) -> None:
+        name = self.options.get(EVENT_TIME)
+        if name is None:
+            return
+        for one in _named(self.columns, (name,), f"'{EVENT_TIME}'"):
+            if one.type not in TIMES:
+                raise InvalidConfig(
+                    f"'{EVENT_TIME}': column '{name}' is of type {show_type(one.type)}; legal: "
+                    f"{', '.join(TIMES)}"
+                )
 
     def _check_properties(self) -> None:
         if self.format_version not in FORMAT_VERSIONS:

@@ -73,6 +73,11 @@ TABLE = Record(
             "The table that records go to that are no rows.",
             "none: the table stops at the first one",
         ),
+        "event_time": Key(
+            Text("the name of a column"),
+            "The column that says when a thing happened; the watermark follows it.",
+            "none: there is no watermark",
+        ),
         "comment": Key(Text("text"), "What the table holds.", "none"),
         "properties": Key(MapOf(Setting(), "table property"), "Properties of the Iceberg table.", "none"),
         "format_version": PIPELINE.keys["format_version"],

@@ -11,6 +11,7 @@ from frazil.hot.table import (
     AUTO_COMPACTION,
     AUTO_EXPIRE,
     ENABLED,
+    EVENT_TIME,
     FRESHNESS,
     KEEP,
     LETTERS,
@@ -57,6 +58,7 @@ _LEGAL: dict[str, Callable[[str], object]] = {
     REPLICAS: _count,
     KEEP: parse_duration,
     LETTERS: table_name,
+    EVENT_TIME: _columns,
 }
 #: How Fluss's servers keep their files: taken and kept, with nothing to act on.
 _WITHOUT_EFFECT = (

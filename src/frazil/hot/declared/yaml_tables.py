@@ -12,7 +12,7 @@ from frazil.core.schema import Field, Schema
 from frazil.hot.declared.declaration import Declaration
 from frazil.hot.declared.keys import TABLE
 from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS
-from frazil.hot.table import AUTO_COMPACTION, AUTO_EXPIRE, ENABLED, FRESHNESS, KEEP, LETTERS
+from frazil.hot.table import AUTO_COMPACTION, AUTO_EXPIRE, ENABLED, EVENT_TIME, FRESHNESS, KEEP, LETTERS
 from frazil.stream.config.build import column
 from frazil.stream.config.build_source import plain
 from frazil.stream.config.nodes import Problems
@@ -29,6 +29,7 @@ _OPTIONS = {
     "expiry": AUTO_EXPIRE,
     "keep": KEEP,
     "dead_letters": LETTERS,
+    "event_time": EVENT_TIME,
 }
 
 
@@ -47,6 +48,7 @@ class TableOptions(TypedDict, total=False):
     expiry: bool
     keep: str | timedelta
     dead_letters: str
+    event_time: str
     comment: str
     properties: Mapping[str, SettingValue]
     format_version: int

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.hot.table import HotTable
-from frazil.maintenance import Caretaker
+from frazil.maintenance import Caretaker, Maintenance
 from frazil.stream.cdc.lane import Lane
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.lake.catalog import Lake
+    from frazil.lake.table import LakeTable
 
 #: Commits after which a table is looked after, whether there is time or not: what piles up costs more.
 _PATIENCE = 60
@@ -21,11 +23,17 @@ _PATIENCE = 60
 _LEAST_SECONDS = 3.0
 
 
+#: Where the service's own table is among those of topics: none has no name.
+_OWN = ""
+_OWN_SETTINGS = Maintenance()
+
+
 @dataclass
 class _Kept:
-    lane: Lane
     caretaker: Caretaker
-    settings: tuple[bool, bool]
+    settings: tuple[bool, bool] = (True, True)
+    #: As they were at the last commit.
+    tables: Sequence[LakeTable] = ()
     #: Commits that the caretaker was not told of.
     commits: int = 0
     seconds: float = 0.0
@@ -48,8 +56,14 @@ class Care:
             config = lane.config
             maintenance = table.pipeline({}).maintenance
             caretaker = Caretaker(self._spark, self._lake, maintenance, file_size=config.table.files.size)
-            kept = self._tables[lane.topic] = _Kept(lane, caretaker, settings)
-        kept.lane = lane
+            kept = self._tables[lane.topic] = _Kept(caretaker, settings)
+        kept.tables = lane.tables
+        kept.commits += 1
+
+    def wrote(self, table: LakeTable) -> None:
+        """A commit to the service's own table, which asks nobody for its settings."""
+        kept = self._tables.setdefault(_OWN, _Kept(Caretaker(self._spark, self._lake, _OWN_SETTINGS)))
+        kept.tables = (table,)
         kept.commits += 1
 
     def forget(self, topic: str) -> None:
@@ -65,7 +79,7 @@ class Care:
             return
         started = time.monotonic()
         for _ in range(one.commits):
-            for kept in one.lane.tables:
+            for kept in one.tables:
                 one.caretaker.committed(kept)
         one.commits = 0
         one.seconds = max(one.seconds * 0.8, time.monotonic() - started)

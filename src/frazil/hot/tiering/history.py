@@ -50,25 +50,28 @@ class TieringHistory:
         name: str,
         patience: Patience,
         *,
-        every: float = _EVERY_SECONDS,
+        every: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._lake = lake
         self._where = namespace, name
         self._patience = patience
-        self._every = every
+        self._every = _EVERY_SECONDS if every is None else every
         self._clock = clock
         self._writer: PipelineWriter | None = None
         self._written = clock()
         #: Breaches that rows tell of already, by table.
         self._told: dict[str, int] = {}
 
-    def write(self, tables: Sequence[TableFreshness], *, last: bool = False) -> None:
-        """A row for each table, if it is time, or if there are `last` breaches to tell of."""
+    def write(self, tables: Sequence[TableFreshness], *, last: bool = False) -> LakeTable | None:
+        """A row for each table, if it is time, or if there are `last` breaches to tell of.
+
+        The table that it went to; None: it was not time.
+        """
         now = self._clock()
         news = any(one.breaches > self._told.get(one.table, 0) for one in tables)
         if not tables or (now - self._written < self._every and not (last and news)):
-            return
+            return None
         writer = self._writer = self._writer or self._claimed()
         ticket = writer.begin()
         files = self._files(writer.table, ticket, self._rows(tables, now))
@@ -83,6 +86,7 @@ class TieringHistory:
         self._written = now
         # A table may be gone for a while: what was told of it is not told again.
         self._told |= {one.table: one.breaches for one in tables}
+        return writer.table
 
     def _claimed(self) -> PipelineWriter:
         return PipelineWriter.claim(

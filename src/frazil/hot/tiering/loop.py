@@ -241,8 +241,9 @@ class TieringLoop(ChangeLoop):
             self._guarded(line, functools.partial(self._open, line.lane))
             line.opened = line.lane.claimed
             if line.opened:
-                position = line.lane.stamp.positions.get(line.lane.topic)
-                self._watch.claimed(line.lane.topic, () if position is None else position.next)
+                topic, stamp = line.lane.topic, line.lane.stamp
+                position = stamp.positions.get(topic)
+                self._watch.claimed(topic, () if position is None else position.next, stamp.watermark)
         self._measured = Measured(0.0, 0.0, 0, 0, time.monotonic() - started, len(new))
         return [line for line in lines if line.opened and line.ready]
 
@@ -268,7 +269,7 @@ class TieringLoop(ChangeLoop):
     def _commit(self, line: Line, turn: LaneTurn, result: LaneResult) -> bool:
         done = super()._commit(line, turn, result)
         topic = line.lane.topic
-        self._watch.reached(topic, turn.plan.positions[topic].next)
+        self._watch.reached(topic, turn.plan.positions[topic].next, line.lane.stamp.watermark)
         self._watch.failing(topic, None)
         return done
 
@@ -307,7 +308,8 @@ class TieringLoop(ChangeLoop):
         if self._history is None:
             return
         try:
-            self._history.write(self._watch.report(), last=last)
+            if (table := self._history.write(self._watch.report(), last=last)) is not None:
+                self._care.wrote(table)
         except FrazilError as error:
             if error.outcome is Outcome.FATAL:
                 self._history = None
@@ -350,7 +352,7 @@ class TieringLoop(ChangeLoop):
 
 def _self(table: HotTable) -> tuple[object, ...]:
     """What cannot change without another writer for the table."""
-    return table.uuid, table.binding, table.key, table.letters
+    return table.uuid, table.binding, table.key, table.letters, table.event_time
 
 
 def _raise(error: FrazilError) -> None:

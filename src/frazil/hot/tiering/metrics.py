@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from frazil.stream.events import Event, FreshnessBroken, FreshnessReported, TableFreshness
@@ -14,6 +16,11 @@ class HotMetrics:
         self._lag = _gauge(registry, "lag_seconds", "Age of the oldest record that is not in Iceberg.")
         self._freshness = _gauge(registry, "freshness_seconds", "What was promised.")
         self._backlog = _gauge(registry, "backlog_offsets", "Offsets that are not in Iceberg.")
+        self._watermark = _gauge(
+            registry,
+            "watermark_seconds",
+            "Event time that Iceberg has reached, seconds since 1970; of tables with an event time.",
+        )
         self._failing = _gauge(registry, "failing", "1 while the table does not go on, else 0.")
         self._breaches = Counter(
             "frazil_hot_breaches",
@@ -38,10 +45,15 @@ class HotMetrics:
             self._freshness.labels(one.table).set(one.freshness)
             self._backlog.labels(one.table).set(one.backlog)
             self._failing.labels(one.table).set(one.trouble is not None)
+            if one.watermark is not None:
+                self._watermark.labels(one.table).set(one.watermark / 1_000_000)
         names = {one.table for one in tables}
         for gone in self._known - names:
             for gauge in (self._lag, self._freshness, self._backlog, self._failing):
                 gauge.remove(gone)
+            with contextlib.suppress(KeyError):
+                # Not all have one.
+                self._watermark.remove(gone)
         self._known = names
 
 

@@ -45,6 +45,13 @@ class HotStatus:
     problems: tuple[str, ...] = ()
 
     @property
+    def watermark(self) -> datetime | None:
+        """The event time that Iceberg has reached; None: not known."""
+        if self.stamp is None or self.stamp.watermark is None:
+            return None
+        return datetime.fromtimestamp(self.stamp.watermark / 1_000_000, UTC)
+
+    @property
     def breach(self) -> bool:
         """Whether the promise is broken at this moment."""
         return self.enabled and self.lag is not None and self.lag > self.freshness

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from frazil.core.names import show
 from frazil.core.stamp import Mirror, stamp_key
@@ -27,6 +27,8 @@ class _Watched:
     #: Whether one is going on.
     broken: bool = False
     trouble: str | None = None
+    #: The event time that Iceberg has reached.
+    watermark: int | None = None
 
     def lag(self, now: float) -> float:
         oldest = self.arrivals.oldest()
@@ -89,19 +91,21 @@ class Watch:
                 if topic in self._tables:
                     self._tables[topic].arrivals.saw(found, at)
 
-    def reached(self, topic: str, following: Sequence[int]) -> None:
+    def reached(self, topic: str, following: Sequence[int], watermark: int | None = None) -> None:
         """So far it is in Iceberg."""
         with self._lock:
             if (one := self._tables.get(topic)) is not None:
                 one.arrivals.reached(following)
+                one.watermark = watermark
 
-    def claimed(self, topic: str, following: Sequence[int]) -> None:
+    def claimed(self, topic: str, following: Sequence[int], watermark: int | None = None) -> None:
         """Where it goes on, as its writer knows; that may be before what was thought to be in Iceberg."""
         with self._lock:
             if (one := self._tables.get(topic)) is not None:
                 if one.arrivals.before(following):
                     one.arrivals = Arrivals(following)
                 one.arrivals.reached(following)
+                one.watermark = watermark
 
     def has(self, topic: str, ends: Sequence[int]) -> bool:
         """Whether all before these is in Iceberg."""
@@ -185,12 +189,12 @@ class Watch:
         now = self.clock()
         with self._lock:
             found = [
-                self._freshness(
-                    str(one.table),
-                    self._trouble(one),
-                    round(one.lag(now), 3),
-                    one.table.freshness,
-                    one.arrivals.backlog,
+                replace(
+                    self._freshness(str(one.table), self._trouble(one)),
+                    lag=round(one.lag(now), 3),
+                    freshness=one.table.freshness,
+                    backlog=one.arrivals.backlog,
+                    watermark=one.watermark,
                 )
                 for one in self._tables.values()
             ]
@@ -201,11 +205,10 @@ class Watch:
             ]
         return tuple(sorted(found, key=lambda one: one.table))
 
-    def _freshness(
-        self, table: str, trouble: str | None, lag: float = 0.0, freshness: float = 0.0, backlog: int = 0
-    ) -> TableFreshness:
+    def _freshness(self, table: str, trouble: str | None) -> TableFreshness:
+        """Of a table of which nothing else is known."""
         breaches, cause = self._breaches[table], self._causes.get(table)
-        return TableFreshness(table, lag, freshness, backlog, breaches, cause, trouble)
+        return TableFreshness(table, 0.0, 0.0, 0, breaches, cause, trouble)
 
     def _trouble(self, one: _Watched) -> str | None:
         return self._unclear.get(one.table.topic, one.trouble)

@@ -37,6 +37,7 @@ from frazil.stream.postgres.log import READS, numbers
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
+from frazil.stream.tasks import watermark
 
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
@@ -233,7 +234,7 @@ class Lane:
             positions=turn.plan.positions,
             read=result.read,
             written=result.upserted,
-            watermark=None,
+            watermark=watermark(result.slices, self.stamp.watermark),
             marks={self.topic: self._raised(turn.plan, result)},
             incarnation=self._changes.incarnation,
         )
@@ -279,6 +280,7 @@ class Lane:
             (),
             soft_delete=self._changes.soft_delete,
             transactions=self._changes.whole_transactions,
+            event_time=self._config.event_time,
         )
 
     def _columns(self) -> Schema:

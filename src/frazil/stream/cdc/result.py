@@ -15,13 +15,14 @@ from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.spread import unpacked
 from frazil.stream.cdc.transactions import Tail
 from frazil.stream.cdc.work import LaneReport
-from frazil.stream.tasks import Failure
+from frazil.stream.tasks import Failure, SliceReport
 
 
 @dataclass
 class LaneResult:
     """The reports of its tasks, put together."""
 
+    slices: list[SliceReport] = field(default_factory=list)
     read: int = 0
     bad: int = 0
     upserted: int = 0
@@ -50,6 +51,7 @@ class LaneResult:
         return made
 
     def add(self, report: LaneReport) -> None:
+        self.slices += report.slices
         self.read += sum(part.records for part in report.slices)
         self.bad += sum(part.bad for part in report.slices)
         self.upserted += report.upserted

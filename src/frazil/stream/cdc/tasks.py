@@ -36,7 +36,7 @@ from frazil.stream.config.model import JsonFormat
 from frazil.stream.dead_letters import letters
 from frazil.stream.sizes import fitting
 from frazil.stream.source import RawBatch, Slice
-from frazil.stream.tasks import Failure, SliceReport
+from frazil.stream.tasks import Failure, SliceReport, newest
 from frazil.stream.worker_costs import settle
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class _LaneReading:
         self._writers: dict[str, TableWriter] = {}
         self._records: dict[Slice, int] = {}
         self._bad: dict[Slice, int] = {}
+        self._newest: dict[Slice, int] = {}
         self._inserted = 0
 
     def run(self, slices: Sequence[Slice]) -> Iterator[Handed]:
@@ -148,7 +149,10 @@ class _LaneReading:
             for writer in self._writers.values():
                 writer.abort()
             raise
-        reports = tuple(SliceReport(part, count, self._bad[part]) for part, count in self._records.items())
+        reports = tuple(
+            SliceReport(part, count, self._bad[part], self._newest.get(part))
+            for part, count in self._records.items()
+        )
         yield (
             self.lane.first,
             LaneReport(
@@ -190,6 +194,10 @@ class _LaneReading:
         rows, order = changes.rows, changes.order
         if kept is not None:
             rows, order = rows.take(pa.array(kept)), order.take(pa.array(kept))
+        if self.lane.event_time is not None and self.lane.event_time in rows.schema.names:
+            found = newest(rows, self.lane.event_time)
+            if found is not None:
+                self._newest[part] = max(found, self._newest.get(part, found))
         if self.lane.log is not None:
             self._put(self.lane.log, "log", logged(rows, order, changes.raw))
         if self.lane.rows is None:

@@ -61,6 +61,8 @@ class LaneWork:
     first: int = 0
     #: Rows only come: they are written where they are read.
     inserts: bool = False
+    #: The column that the watermark follows, if the table has it.
+    event_time: str | None = None
 
     @property
     def sequence_by(self) -> str | None:
