@@ -17,7 +17,8 @@ _PARTS = ("union", "visible", "tables")
 _FULL = {
     "rows": 10_000_000,
     "tails": [0, 10_000, 100_000, 1_000_000],
-    "repeat": 7,
+    "first": 100,
+    "repeat": 15,
     "rate": 10_000,
     "seconds": 60.0,
     "warm": 30.0,
@@ -28,6 +29,7 @@ _FULL = {
 _QUICK = {
     "rows": 50_000,
     "tails": [0, 100, 1000, 10_000],
+    "first": 2,
     "repeat": 2,
     "rate": 2000,
     "seconds": 10.0,
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(where: Place, options: argparse.Namespace) -> Report:
     report = Report(options.rows)
     if "union" in options.only:
-        report.tails = union.measure(where, options.rows, options.tails, options.repeat, _say)
+        report.tails = union.measure(where, options.rows, options.tails, options.first, options.repeat, _say)
     if "visible" in options.only:
         _say(f"a reader without Spark under {options.rate:,} events/s …")
         report.visible = visible.measure(
@@ -88,6 +90,7 @@ def _options() -> argparse.ArgumentParser:
         type=_sizes,
         help="changes in the log only, even numbers; 0,10000,100000,1000000 unless told",
     )
+    parser.add_argument("--first", type=int, help="reads of a small table by each side, before those")
     parser.add_argument("--repeat", type=int, help="measured reads of each side; the middle one counts")
     parser.add_argument("--rate", type=int, help="events a second that the reader without Spark follows")
     parser.add_argument("--seconds", type=float, help="for which it does, behind the warm-up")

@@ -31,7 +31,7 @@ MARK = "\0exported:"
 EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL_|OAUTH_|PG)' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
 #: Each of their commands starts Spark.
-LONG = {"docs/dead-letters.md", "docs/sinks/routed.md"}
+LONG = {"docs/dead-letters.md", "docs/lambda.md", "docs/sinks/routed.md"}
 WITH_COMMANDS = [
     pytest.param(document, marks=[pytest.mark.exhaustive] if name_of(document) in LONG else [])
     for document in DOCUMENTS

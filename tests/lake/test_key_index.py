@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -58,12 +57,14 @@ def value(kind: str, number: int) -> Any:
 
 
 @pytest.mark.parametrize("kinds", [("long",), ("int",), ("date",), ("string",), ("int", "string")])
-@pytest.mark.parametrize("shape", ["in order", "any order", "twice", "nulls"])
+@pytest.mark.parametrize("shape", ["in order", "any order", "twice", "nulls", "near", "near, in order"])
 def test_every_search_finds_the_same(tmp_path: Path, kinds: tuple[str, ...], shape: str) -> None:
     rng = random.Random(f"{kinds} {shape}")
     schema = Schema(tuple(Field(f"c{number}", kind, id=number + 1) for number, kind in enumerate(kinds)))
-    numbers: list[int | None] = list(rng.sample(range(1000), 300))
-    if shape == "in order":
+    # So far apart that each number cannot have a place of its own, or so near that it can.
+    among = range(300, 900) if shape.startswith("near") else range(1000)
+    numbers: list[int | None] = list(rng.sample(among, 300))
+    if shape.endswith("in order"):
         numbers.sort(key=lambda number: number or 0)
     elif shape == "twice":
         numbers = [number for number in numbers for _ in range(rng.randint(1, 3))]
@@ -96,26 +97,27 @@ def test_keys_outside_of_the_file(tmp_path: Path) -> None:
 
 def test_there_is_room_for_so_much(tmp_path: Path) -> None:
     schema = Schema((Field("id", "long", id=1),))
+    # Too far apart for a place for each number.
     storage = Counted(str(tmp_path), pa.fs.LocalFileSystem())
     files = [
-        written(tmp_path / f"{name}.parquet", schema, {"id": np.arange(100).tolist()}) for name in range(4)
+        written(tmp_path / f"{name}.parquet", schema, {"id": list(range(0, 1000, 10))}) for name in range(4)
     ]
     indexes = KeyIndexes(most=2500)  # Three of 800 bytes.
     for _ in range(2):
         for file in files[:3]:
-            assert found(schema, [(42,)], storage, indexes, file) == [42]
+            assert found(schema, [(420,)], storage, indexes, file) == [42]
     storage.opened = 0
     for file in files[:3]:
-        assert found(schema, [(42,)], storage, indexes, file) == [42]
+        assert found(schema, [(420,)], storage, indexes, file) == [42]
     assert storage.opened == 0
     for _ in range(2):
-        found(schema, [(42,)], storage, indexes, files[3])
+        found(schema, [(420,)], storage, indexes, files[3])
     storage.opened = 0
-    assert found(schema, [(42,)], storage, indexes, files[1]) == [42]
+    assert found(schema, [(420,)], storage, indexes, files[1]) == [42]
     assert storage.opened == 0
-    assert found(schema, [(42,)], storage, indexes, files[0]) == [42]
+    assert found(schema, [(420,)], storage, indexes, files[0]) == [42]
     assert storage.opened == 1, "what was not asked for the longest went"
-    large = written(tmp_path / "large.parquet", schema, {"id": list(range(1000))})
+    large = written(tmp_path / "large.parquet", schema, {"id": list(range(0, 10_000, 10))})
     for _ in range(3):
-        assert found(schema, [(42,)], storage, indexes, large) == [42]
-    assert found(schema, [(42,)], storage, indexes, files[1]) == [42]
+        assert found(schema, [(420,)], storage, indexes, large) == [42]
+    assert found(schema, [(420,)], storage, indexes, files[1]) == [42]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,8 @@ class Vector:
 
 
 def bitmap_of(positions: Positions) -> BitMap64:
-    return BitMap64(positions.astype(np.uint64, copy=False))
+    # Of an array of Python's own, it takes the memory as it is; of any other, number by number.
+    return BitMap64(array("Q", positions.astype(np.uint64, copy=False).tobytes()))
 
 
 def positions_of(bitmap: BitMap64) -> Positions:

@@ -22,6 +22,10 @@ from frazil.lake.storage import Inputs
 #: Of 20 million rows.
 _MOST_BYTES = 240_000_000
 _ROW_BYTES = 12
+#: Where keys are so near to each other, each number between the first and the last has a place of its own:
+#: numbers so many times as many as rows.
+_DENSE = 3
+_MOST_DENSE_ROWS = 1 << 31
 #: Files whose first search is remembered.
 _SEEN = 100_000
 
@@ -36,12 +40,15 @@ class _Sorted:
     unique: bool
 
     @classmethod
-    def of(cls, keys: Numbers) -> _Sorted:
+    def of(cls, keys: Numbers) -> _Sorted | _Dense:
         positions = None
         if (keys[1:] < keys[:-1]).any():
             positions = np.argsort(keys, kind="stable").astype(np.uint32)
             keys = keys[positions]
-        return cls(keys, positions, bool((keys[1:] > keys[:-1]).all()))
+        made = cls(keys, positions, bool((keys[1:] > keys[:-1]).all()))
+        room = int(keys[-1]) - int(keys[0]) + 1
+        dense = made.unique and room <= len(keys) * _DENSE and len(keys) < _MOST_DENSE_ROWS
+        return _Dense.of(made, room) if dense else made
 
     @property
     def size(self) -> int:
@@ -60,6 +67,37 @@ class _Sorted:
         return at if self.positions is None else np.sort(self.positions[at]).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class _Dense:
+    """Keys that are near to each other, as numbers are that a database counts up: the position of each number
+    from the first key on, -1 where there is none. A search among sorted keys waits for memory at each step.
+    """
+
+    first: int
+    positions: npt.NDArray[np.int32]
+    in_order: bool
+
+    @classmethod
+    def of(cls, keys: _Sorted, room: int) -> _Dense:
+        first = int(keys.keys[0])
+        positions = np.full(room, -1, np.int32)
+        rows = np.arange(len(keys.keys)) if keys.positions is None else keys.positions
+        positions[keys.keys - first] = rows
+        return cls(first, positions, keys.positions is None)
+
+    @property
+    def size(self) -> int:
+        return self.positions.nbytes
+
+    def find(self, wanted: Numbers) -> Numbers:
+        """Positions of all rows that have one of the keys, which are in order and differ."""
+        start = np.searchsorted(wanted, self.first)
+        end = np.searchsorted(wanted, self.first + len(self.positions) - 1, "right")
+        at = self.positions[wanted[start:end] - self.first].astype(np.int64)
+        there = at[at >= 0]
+        return there if self.in_order else np.sort(there)
+
+
 class KeyIndexes:
     """Sorted keys of the data files that are searched again and again. For many threads.
 
@@ -71,11 +109,11 @@ class KeyIndexes:
     def __init__(self, most: int = _MOST_BYTES) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], _Sorted] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], _Sorted | _Dense] = OrderedDict()
         self._size = 0
         self._seen: OrderedDict[tuple[str, int], None] = OrderedDict()
 
-    def get(self, name: tuple[str, int]) -> _Sorted | None:
+    def get(self, name: tuple[str, int]) -> _Sorted | _Dense | None:
         with self._lock:
             found = self._kept.get(name)
             if found is not None:

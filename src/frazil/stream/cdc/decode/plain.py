@@ -59,8 +59,9 @@ class PlainChanges:
         return int(Op.UPDATE if self._key else Op.CREATE)
 
     def _rows(self, raw: RawBatch, places: Longs | None) -> tuple[Longs, pa.RecordBatch, list[Undecodable]]:
-        """Of the records at these places, of all without them: where the good ones are, and their rows."""
-        values = raw.values if places is None else raw.values.take(pa.array(places))
+        """Of the records at these places, which are those with a value, or of all without them: where the
+        good ones are, and their rows."""
+        values = raw.values if places is None else raw.values.drop_null()
         at = np.arange(len(values)) if places is None else places
         good, found, bad = _read(self._values, values, at)
         return good, pa.RecordBatch.from_arrays(found.columns, schema=self._columns), bad
