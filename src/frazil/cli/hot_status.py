@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from frazil.cli.clusters import cluster_of
-from frazil.cli.remote import plain, print_json
+from frazil.cli.remote import iso, plain, print_json
 from frazil.core.durations import show_duration
 from frazil.core.errors import InvalidInput
 
@@ -72,8 +71,8 @@ def document(found: HotStatus) -> dict[str, Any]:
         "epoch": stamp.epoch if stamp else None,
         "round": stamp.round if stamp else None,
         "read": stamp.read if stamp else None,
-        "tiered-at": _iso(at),
-        "watermark": _iso(found.watermark),
+        "tiered-at": iso(at),
+        "watermark": iso(found.watermark),
         "problems": list(found.problems),
     }
 
@@ -95,16 +94,12 @@ def lines(found: HotStatus, now: float) -> list[str]:
         last = f"{when} (epoch {found.stamp.epoch}, round {found.stamp.round})"
     facts["tiered"] = last
     if found.watermark is not None:
-        facts["watermark"] = str(_iso(found.watermark))
+        facts["watermark"] = str(iso(found.watermark))
     shown = [
         click.style(found.table, bold=True),
         *(f"  {name:<11}  {plain(text)}" for name, text in facts.items()),
     ]
     return shown + [click.style(f"  {'problem':<11}  {plain(one)}", fg="red") for one in found.problems]
-
-
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _lag(found: HotStatus) -> str:

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -225,6 +226,11 @@ def plain(value: object) -> str:
         return "-"
     text = "yes" if value is True else "no" if value is False else str(value)
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A moment of UTC as scripts read it, to the millisecond."""
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _width(text: str) -> int:

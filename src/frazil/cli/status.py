@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import click
 
 from frazil.cli.hot_status import is_hot, show_hot
 from frazil.cli.pipelines import connect, each, load
-from frazil.cli.remote import plain, print_json
+from frazil.cli.remote import iso, plain, print_json
 
 if TYPE_CHECKING:
     from frazil.maintenance import Health
@@ -60,10 +59,10 @@ def document(found: PipelineStatus) -> dict[str, Any]:
         "epoch": stamp.epoch if stamp else None,
         "round": stamp.round if stamp else None,
         "snapshot-id": found.snapshot_id,
-        "committed-at": _iso(found.committed_at),
+        "committed-at": iso(found.committed_at),
         "read": stamp.read if stamp else None,
         "written": stamp.written if stamp else None,
-        "watermark": _iso(found.watermark),
+        "watermark": iso(found.watermark),
         "lag": found.lag,
         "health": None if found.health is None else dataclasses.asdict(found.health),
         "partitions": [_part_document(part) for part in found.partitions or ()],
@@ -91,13 +90,13 @@ def _progress(found: PipelineStatus, now: float) -> dict[str, str]:
     if stamp is None:
         return {"last commit": "none" if not found.problems else "not known"}
     at = found.committed_at
-    when = "its snapshot has expired" if at is None else f"{ago(at.timestamp(), now)}, {_iso(at)}"
+    when = "its snapshot has expired" if at is None else f"{ago(at.timestamp(), now)}, {iso(at)}"
     facts = {
         "last commit": f"{when} (epoch {stamp.epoch}, round {stamp.round})",
         "rows": f"{count(stamp.written)} written of {count(stamp.read)} records read",
     }
     if found.watermark is not None:
-        facts["watermark"] = str(_iso(found.watermark))
+        facts["watermark"] = str(iso(found.watermark))
     return facts
 
 
@@ -138,7 +137,3 @@ def _part_document(part: PartitionStatus) -> dict[str, Any]:
         "end": part.end,
         "lag": part.lag,
     }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
