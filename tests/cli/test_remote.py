@@ -7,8 +7,10 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -199,6 +201,28 @@ def test_a_warehouse_on_s3(frazil: Frazil, object_store: ObjectStore, tmp_path: 
     _credentials(frazil, first)
     for name in (first, second, third):
         done(frazil("warehouse", "delete", name, "--yes"))
+
+
+def test_a_warehouse_is_deleted_when_its_files_are(frazil: Frazil, object_store: ObjectStore) -> None:
+    bucket = object_store.create_bucket("cli-lake")
+    name = unique("purged")
+    here = {"FRAZIL_WAREHOUSE": name}
+    keys = {"AWS_ACCESS_KEY_ID": object_store.catalog.access}
+    keys |= {"AWS_SECRET_ACCESS_KEY": object_store.catalog.secret}
+    where = ("--s3", bucket, "--region", object_store.region, "--endpoint", object_store.endpoint)
+    done(frazil("warehouse", "create", name, *where, "--role-arn", object_store.role_arn, **keys))
+    done(frazil("namespace", "create", "ns", **here))
+    done(frazil("generic", "create", "ns.t", "--format", "csv", **here))
+    delete = ("warehouse", "delete", name, "--yes")
+    os.kill(object_store.pid, signal.SIGSTOP)
+    try:
+        done(frazil("generic", "drop", "ns.t", "--yes", "--purge", **here))
+        done(frazil("namespace", "drop", "ns", "--yes", **here))
+        refused(frazil(*delete, "--wait", "0"), "still has files of dropped tables to delete")
+        threading.Timer(2.0, os.kill, (object_store.pid, signal.SIGCONT)).start()
+        assert done(frazil(*delete)) == f"deleted warehouse {name}\n"
+    finally:
+        os.kill(object_store.pid, signal.SIGCONT)
 
 
 def _credentials(frazil: Frazil, warehouse: str) -> None:

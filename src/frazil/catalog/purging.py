@@ -51,6 +51,8 @@ class Janitor:
         # Nobody else works on a SQLite file, so the leases there are of a process that died.
         inherited = self._catalog.database.dialect == "sqlite"
         while True:
+            # Before the work, not after it: whoever asks meanwhile is not to wait for the next look.
+            self._catalog.purge_requested.clear()
             try:
                 if inherited:
                     await purges.release_all(self._catalog.database)
@@ -62,7 +64,6 @@ class Janitor:
             except Exception:  # noqa: BLE001 (the next line says why)
                 # Nobody would start the janitor again, so nothing may end it.
                 _log.exception("purging failed; it will be tried again")
-            self._catalog.purge_requested.clear()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._catalog.purge_requested.wait(), _POLL_SECONDS)
 

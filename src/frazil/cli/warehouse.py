@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
 
 from frazil.cli.remote import Remote, confirm, print_json, print_table, remote, yes_option
 from frazil.cli.storage_options import credential_given, storage_given, storage_options
+from frazil.core.errors import PurgeUnfinished
+
+#: Between two attempts to delete a warehouse whose files are on their way out.
+_ASK_SECONDS = 0.5
 
 
 @click.group()
@@ -98,13 +103,34 @@ def create(server: Remote, /, name: str, dry_run: bool, **given: Any) -> None:
 @warehouse.command()
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also if it is protected.")
+@click.option(
+    "--wait",
+    "patience",
+    type=click.FloatRange(0, 3600),
+    default=60.0,
+    metavar="SECONDS",
+    show_default=True,
+    help="How long the files of tables that were dropped before may take to go.",
+)
 @yes_option
 @remote(warehouse=False)
-def delete(server: Remote, name: str, force: bool, yes: bool) -> None:
+def delete(server: Remote, name: str, force: bool, patience: float, yes: bool) -> None:
     """Delete a warehouse that is empty."""
     found = server.client.warehouses.get(name)
     confirm(f"Delete the warehouse {found.name} ({found.warehouse_id})?", yes)
-    server.client.warehouses.delete(found.warehouse_id, force=force)
+    until = time.monotonic() + patience
+    waiting = False
+    while True:
+        try:
+            server.client.warehouses.delete(found.warehouse_id, force=force)
+            break
+        except PurgeUnfinished:
+            if time.monotonic() >= until:
+                raise
+        if not waiting:
+            click.echo("waiting for the files of dropped tables to be deleted", err=True)
+            waiting = True
+        time.sleep(_ASK_SECONDS)
     server.say(f"deleted warehouse {found.name}")
 
 

@@ -18,6 +18,7 @@
     ├── Conflict                    the state does not allow it              fatal
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
+    │   ├── PurgeUnfinished         files of dropped tables are on their way out
     │   └── CommitFailed            a requirement did not hold               retry
     ├── Superseded                  another writer of this pipeline took over fatal
     ├── SourceChanged               the log is not the one that was read     fatal
@@ -146,6 +147,12 @@ class AlreadyExists(Conflict):
 
 class NamespaceNotEmpty(Conflict):
     kind = "NamespaceNotEmptyException"
+
+
+class PurgeUnfinished(Conflict):
+    """Files of dropped tables are still to be deleted; it works out once they are gone."""
+
+    kind = "WarehouseHasUnfinishedTasks"
 
 
 class CommitFailed(Conflict):

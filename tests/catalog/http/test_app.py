@@ -216,6 +216,7 @@ async def test_an_unforeseen_error_says_nothing_of_itself_but_to_the_log() -> No
         (errors.Unsupported("x"), 406, "UnsupportedOperationException"),
         (errors.AlreadyExists("x"), 409, "AlreadyExistsException"),
         (errors.NamespaceNotEmpty("x"), 409, "NamespaceNotEmptyException"),
+        (errors.PurgeUnfinished("x"), 409, "WarehouseHasUnfinishedTasks"),
         (errors.CommitFailed("x"), 409, "CommitFailedException"),
         (errors.Conflict("x", kind="LocationAlreadyTaken"), 409, "LocationAlreadyTaken"),
         (errors.CommitStateUnknown("x"), 500, "CommitStateUnknownException"),

@@ -11,7 +11,7 @@ import msgspec
 from frazil.catalog.db import Connection, Database, ForeignKeyViolation, Row, UniqueViolation
 from frazil.catalog.storage import Profile, encode_profile, parse_profile
 from frazil.catalog.store import projects
-from frazil.core.errors import AlreadyExists, Conflict, NoSuchWarehouse
+from frazil.core.errors import AlreadyExists, Conflict, NoSuchWarehouse, PurgeUnfinished
 from frazil.core.names import name_key
 
 _decode = msgspec.json.decode
@@ -189,9 +189,8 @@ def no_such(warehouse_id: str) -> NoSuchWarehouse:
 async def _why_not_empty(connection: Connection, warehouse_id: str) -> Conflict:
     row = await connection.fetchrow("SELECT 1 FROM namespace WHERE warehouse_id = $1 LIMIT 1", warehouse_id)
     if row is None:
-        return Conflict(
-            f"Warehouse {warehouse_id} still has files of dropped tables to delete; try again later",
-            kind="WarehouseHasUnfinishedTasks",
+        return PurgeUnfinished(
+            f"Warehouse {warehouse_id} still has files of dropped tables to delete; try again later"
         )
     return Conflict(
         f"Warehouse {warehouse_id} is not empty; drop its namespaces first", kind="WarehouseNotEmpty"
