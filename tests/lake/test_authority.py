@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.lake.support import SOURCE, at
 
 from frazil.core.errors import HistoryChanged, InvalidInput
-from frazil.core.stamp import Mirror, Stamp, stamp_key, stamp_tag
+from frazil.core.stamp import Mirror, Stamp, epoch_key, stamp_key, stamp_tag
 from frazil.lake.authority import MetadataHistory, find_stamp, highest_epoch, known_stamps
 
 P, OTHER = "orders", "clicks"
@@ -143,6 +143,16 @@ def test_the_highest_epoch_is_known_when_its_snapshots_are_gone() -> None:
     model.expire()
     assert find_stamp(model.history(), P) == stamp(1, 4)
     assert highest_epoch(model.history(), P) == 2
+
+
+def test_the_highest_epoch_of_a_writer_that_left() -> None:
+    """Its stamps may expire then, and files of the next writer must not look older than its own."""
+    model = Model()
+    model.append()
+    model.properties[epoch_key(P)] = "4"
+    assert highest_epoch(model.history(), P) == 4
+    model.append(stamp(5, 0))
+    assert highest_epoch(model.history(), P) == 5
 
 
 @pytest.mark.parametrize("to", ["a snapshot before", "no snapshot"])

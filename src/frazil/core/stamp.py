@@ -32,6 +32,11 @@ def stamp_key(pipeline: str) -> str:
     return f"frazil.stamp.{pipeline}"
 
 
+def epoch_key(pipeline: str) -> str:
+    """The table property with the last epoch of a writer that has left: no later one may have it again."""
+    return f"frazil.epoch.{pipeline}"
+
+
 def stamp_tag(pipeline: str) -> str:
     """The tag that keeps the newest stamped snapshot from expiring."""
     return f"frazil-{pipeline}"

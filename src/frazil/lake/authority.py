@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from frazil.core.errors import HistoryChanged
-from frazil.core.stamp import Mirror, Stamp, stamp_key, stamp_tag
+from frazil.core.stamp import Mirror, Stamp, epoch_key, stamp_key, stamp_tag
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def highest_epoch(history: History, pipeline: str) -> int:
     A rollback brings an older stamp to the top, but not older epochs: the file names of the writers that were
     rolled back must stay theirs, and those writers must find out.
     """
-    return max((stamp.epoch for stamp in known_stamps(history, pipeline).values()), default=0)
+    left = int(history.property(epoch_key(pipeline)) or 0)
+    return max(left, *(stamp.epoch for stamp in known_stamps(history, pipeline).values()), 0)
 
 
 def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bool) -> str:

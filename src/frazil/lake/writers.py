@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from frazil.core.errors import HistoryChanged, InvalidInput, Superseded, Unsupported
 from frazil.core.schema import Schema
-from frazil.core.stamp import Mark, Position, Stamp, check_pipeline_name, stamp_key, stamp_tag
+from frazil.core.stamp import Mark, Position, Stamp, check_pipeline_name, epoch_key, stamp_key, stamp_tag
 from frazil.lake.authority import find_stamp, highest_epoch, mirrored
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience, StampDelivery, Wanted
@@ -260,6 +260,7 @@ class PipelineWriter:
             if self.table.ref(tag) is not None:
                 opened.manageSnapshots().removeTag(tag).commit()
             change = opened.updateProperties().remove(stamp_key(pipeline))
+            change.set(epoch_key(pipeline), str(max(self.stamp.epoch, highest_epoch(self.table, pipeline))))
             for key, value in (properties or {}).items():
                 change.set(key, value)
             change.commit()

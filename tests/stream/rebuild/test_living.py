@@ -144,7 +144,7 @@ def test_others_in_a_history_that_expired(world: World, lake: Lake) -> None:
 
 def trim(world: World, topic: str, before: int) -> None:
     (done,) = world.kafka.admin.delete_records([TopicPartition(topic, 0, before)]).values()
-    done.result(30)
+    done.result(120)
 
 
 def test_a_trimmed_log(world: World) -> None:
@@ -219,7 +219,7 @@ def test_two_rebuilds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(jobs: Jobs, *given: Any) -> JobResult:
         if not reached.is_set():
             reached.set()
-            assert waiting.wait(60)
+            assert waiting.wait(300)
         return run(jobs, *given)
 
     monkeypatch.setattr(Jobs, "run", slow)
@@ -227,10 +227,10 @@ def test_two_rebuilds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     errors: dict[str, Any] = {}
     thread = threading.Thread(target=lambda: errors.update(earlier.run()))
     thread.start()
-    assert reached.wait(60)
+    assert reached.wait(300)
     assert rebuilt(world, pipeline).after == 30
     waiting.set()
-    thread.join(60)
+    thread.join(300)
     assert isinstance(errors[pipeline.name], Superseded)
     assert "another rebuild" in errors[pipeline.name].message
     assert counted(world, "rivals") == before

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from frazil.core.rebuild import REBUILD, Record, record_key
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.stream.rebuild.others import others
-from frazil.stream.rebuild.record import REBUILD, Record, record_key
 
 STAMP = Stamp(pipeline="p", epoch=2, round=3, token="", source="kafka:x", positions={}, written=30)
 RECORD = Record.of(STAMP, "hash", 40, 25)
@@ -41,6 +41,13 @@ def own(added: int, **more: str) -> dict[str, str]:
 def test_only_the_pipeline() -> None:
     replaced = {"operation": "replace", "added-records": "5", "deleted-records": "5"}
     assert not others(table(own(20), {}, replaced, own(10)), STAMP)
+
+
+def test_rows_that_the_pipeline_took_away() -> None:
+    """It did not append then: its table is no list of its records."""
+    upsert = own(5, **{"operation": "overwrite", "added-delete-files": "1", "added-position-deletes": "2"})
+    found = others(table(own(20), upsert), STAMP)
+    assert found.texts()[0].startswith("5 rows came and 2 rows went by pipeline p")
 
 
 @pytest.mark.parametrize(

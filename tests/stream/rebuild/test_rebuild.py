@@ -10,8 +10,8 @@ import pytest
 from tests.stream.rebuild.again import counted, metadata, rebuilt, stamp
 from tests.stream.world import World, records
 
+from frazil.core.rebuild import REBUILD, name_of_rebuild
 from frazil.stream.config.model import Limits, PipelineConfig
-from frazil.stream.rebuild.record import REBUILD, name_of_rebuild
 
 WRONG = "SELECT id, upper(word) AS word, at, ref FROM source WHERE id <> 3"
 RIGHT = "SELECT id, concat(word, '!') AS word, at, ref FROM source"

@@ -15,12 +15,12 @@ from tests.stream.world import World, record, records
 
 import frazil
 from frazil.core.errors import BadRecord, SourceChanged, Unsupported
+from frazil.core.rebuild import name_of_rebuild
 from frazil.lake.catalog import Lake
 from frazil.stream.config import PipelineConfig
 from frazil.stream.config.model import Limits
 from frazil.stream.dlq import Choice, replay, waiting
 from frazil.stream.rebuild.possible import require_possible
-from frazil.stream.rebuild.record import name_of_rebuild
 
 SMALL = Limits(records_per_round=7, records_per_task=3)
 

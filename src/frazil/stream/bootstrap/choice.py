@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.core.errors import InvalidConfig, NotFound, SourceChanged
 from frazil.core.names import show
+from frazil.core.rebuild import REBUILD, Record, rebuilds_in
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.lake.history import TableHistory, TableSnapshot
 from frazil.stream.bootstrap.place import of_log, pending
@@ -72,13 +73,14 @@ def _stamped(wanted: History, table: str, history: TableHistory, log: LogView) -
     What lies between them are rows that somebody corrected, removed or put back: as for a union read, they
     count, and the log goes on where the stamp says.
     """
+    rebuilds = rebuilds_in(snapshot.summary for snapshot in history.ancestry())
     seen: dict[str, Stamp] = {}
     pinned: TableSnapshot | None = None
     for snapshot in history.ancestry():
         if wanted.until is not None and snapshot.time > wanted.until:
             continue
         pinned = pinned or snapshot
-        stamps = list(_stamps(snapshot))
+        stamps = [stamp for stamp in _stamps(snapshot) if stamp.pipeline not in rebuilds]
         for stamp in stamps:
             seen.setdefault(stamp.pipeline, stamp)
         found = next((stamp for stamp in stamps if _is_of(stamp, log)), None)
@@ -112,12 +114,7 @@ def _require_alone(
     read = of_log(stamp.positions)
     topics = [name for name in read if name not in log.topics]
     remade = [name for name, at in read.items() if name in log.topics and log.topics[name].id != at.id]
-    others = {
-        other.pipeline
-        for snapshot in history.ancestry(pinned.id)
-        for other in _stamps(snapshot)
-        if other.pipeline != stamp.pipeline and other.read and not other.source.startswith(_LETTERS)
-    }
+    others = _others(history, pinned, stamp)
     if not topics and not remade and not others:
         return
     why = [f"the topic {name}, which this pipeline does not read" for name in topics]
@@ -128,6 +125,21 @@ def _require_alone(
         "Read the same topics, or take another table; if its rows are what you want, say by "
         "`history.offsets` where the log goes on behind them"
     )
+
+
+def _others(history: TableHistory, pinned: TableSnapshot, stamp: Stamp) -> set[str]:
+    """Pipelines that also wrote rows; down to the last rebuild, below which nothing is left."""
+    found: set[str] = set()
+    for snapshot in history.ancestry(pinned.id):
+        record = Record.decode(snapshot.summary.get(REBUILD))
+        if record is not None and record.pipeline == stamp.pipeline:
+            break
+        found |= {
+            other.pipeline
+            for other in _stamps(snapshot)
+            if other.read and not other.source.startswith(_LETTERS)
+        }
+    return found - {stamp.pipeline}
 
 
 def _none(wanted: History, table: str, seen: Mapping[str, Stamp], log: LogView) -> InvalidConfig:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from frazil.core.errors import BadRecord, Conflict, FrazilError, NotFound, Outcome, Superseded
 from frazil.core.failpoints import reach
 from frazil.core.names import show
+from frazil.core.rebuild import Record, record_key
 from frazil.core.stamp import Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.lake.catalog import Lake
@@ -32,8 +33,7 @@ from frazil.stream.rebuild.diff import Difference, difference
 from frazil.stream.rebuild.letters import settled
 from frazil.stream.rebuild.others import others
 from frazil.stream.rebuild.past import Past, same_place
-from frazil.stream.rebuild.possible import past_of, require_by_record, require_possible
-from frazil.stream.rebuild.record import Record, record_key
+from frazil.stream.rebuild.possible import past_of, require_by_record, require_possible, require_taken
 from frazil.stream.rebuild.sink import Moved, RebuildSink
 
 if TYPE_CHECKING:
@@ -159,14 +159,16 @@ class RebuildLoop(PipelineLoop):
         if self._wishes.abandon:
             self._abandon(lake, began)
             return None
+        require_taken(began)
         self._require_alone(metadata, began)
         self._config = config = with_columns(self._config, feed_of(self._config, lake))
         if config.transform is not None:
             use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)
         require_by_record(self._spark, config)
-        past = past_of(config, lake, began, self._wishes.history)
-        sink = RebuildSink(config, self._spark, lake, rows, past.begin(MetadataHistory(metadata)))
+        story = MetadataHistory(metadata)
+        past = past_of(config, lake, began, story, self._wishes.history)
+        sink = RebuildSink(config, self._spark, lake, rows, past.begin(story))
         sink.take_over(self._patience)
         reach("rebuild.claimed")
         self._observer.notify(Claimed(self.name, where, sink.writer.stamp.epoch, False, False))
@@ -233,6 +235,7 @@ class RebuildLoop(PipelineLoop):
         head, metadata = table.head, document(table)
         stamp = find_stamp(table, self.name)
         assert stamp is not None, "it was there when the rebuild began"
+        require_taken(stamp)
         notes = [*self._require_alone(metadata, stamp), *self._require_config(stamp, work.began)]
         if not same_place(stamp.positions, sink.stamp.positions):
             work.feed.end = stamp

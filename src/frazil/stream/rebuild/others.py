@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.core.correction import CORRECTION
+from frazil.core.rebuild import REBUILD, Record, recorded
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.history import TableHistory, TableSnapshot
-from frazil.stream.rebuild.record import REBUILD, Record, recorded
 
 _STAMPS = stamp_key("")
 _SHOWN = 5
@@ -47,8 +47,9 @@ def others(metadata: Mapping[str, Any], stamp: Stamp) -> Others:
         record = Record.decode(snapshot.summary.get(REBUILD))
         if record is not None and record.pipeline == stamp.pipeline:
             return Others(tuple(found))
-        changed = snapshot.added or snapshot.removals()
-        if changed and not snapshot.rewrites and key not in snapshot.summary:
+        # A pipeline that appends takes nothing away: where its own commits did, rows were changed by key.
+        strange = snapshot.removals() or (snapshot.added and key not in snapshot.summary)
+        if strange and not snapshot.rewrites:
             found.append(snapshot)
         oldest = snapshot
     if oldest is None or oldest.parent is None or found:

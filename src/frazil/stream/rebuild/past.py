@@ -13,7 +13,7 @@ from frazil.core.errors import SourceChanged
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.lake.authority import History, ancestry
-from frazil.stream.bootstrap.place import of_log
+from frazil.stream.bootstrap.place import Place, history_of, of_log
 from frazil.stream.config.model import Limits, SensorSource
 from frazil.stream.rounds import RoundPlan, cut
 from frazil.stream.sensors.feed import STREAM, SensorFeed, SensorReader
@@ -125,6 +125,12 @@ def first_stamp(history: History, pipeline: str) -> Stamp | None:
         oldest = view.summary.get(key, oldest)
     stamp = None if oldest is None else Stamp.decode(oldest)
     return stamp if stamp is not None and (stamp.epoch, stamp.round) == (1, 0) else None
+
+
+def begun_with(end: Stamp, story: History) -> Place | None:
+    """The rows that came before the log; None: there were none. A reset may take them out of the stamp."""
+    first = first_stamp(story, end.pipeline)
+    return history_of(end.positions) or (None if first is None else history_of(first.positions))
 
 
 def same_place(one: Mapping[str, Position], other: Mapping[str, Position]) -> bool:

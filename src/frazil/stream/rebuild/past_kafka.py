@@ -89,16 +89,22 @@ class KafkaPast(BoundedFeed):
 
     def _began(self, first: Stamp | None, view: LogView) -> dict[str, Position]:
         """By the first claim, else by the settings: only what was not there yet begins at 0 anyhow."""
-        starts: Mapping[str, tuple[int, ...]] = {}
-        if first is None:
-            starts = self._configured(view)
-        elif any(at.id != self.end.positions[name].id for name, at in first.positions.items()):
+        starts = self._configured(view) if first is None else self._claimed(first)
+        return {name: _padded(position, starts.get(name, ())) for name, position in self._ends.items()}
+
+    def _claimed(self, first: Stamp) -> dict[str, tuple[int, ...]]:
+        begun, ends = of_log(first.positions), self._ends
+        left = sorted(begun.keys() - ends.keys())
+        if left:
+            raise self._lost(
+                f"it began with {listed(left)} too, and its stamp does not say any more how far it read that",
+                "rows that are there would be lost",
+            )
+        if any(at.id != ends[name].id for name, at in begun.items()):
             raise self._lost(
                 "a topic was made again since the pipeline began, without its old records", _KEPT
             )
-        else:
-            starts = {name: position.next for name, position in first.positions.items()}
-        return {name: _padded(position, starts.get(name, ())) for name, position in self._ends.items()}
+        return {name: position.next for name, position in begun.items()}
 
     def _configured(self, view: LogView) -> Mapping[str, tuple[int, ...]]:
         at = self._source.start.at

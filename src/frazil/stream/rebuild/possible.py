@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from frazil.client.naming import identifier
-from frazil.core.errors import FrazilError, InvalidInput, Unsupported
+from frazil.core.errors import Conflict, FrazilError, InvalidInput, Unsupported
+from frazil.core.names import show
 from frazil.core.stamp import Stamp
-from frazil.stream.bootstrap.place import history_of
+from frazil.lake.authority import History as TableStory
+from frazil.stream.bootstrap.place import Place, pending
 from frazil.stream.config.model import (
     FileSource,
     History,
@@ -21,7 +23,7 @@ from frazil.stream.config.model import (
 )
 from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.frames import apply_transform
-from frazil.stream.rebuild.past import Past, SensorPast
+from frazil.stream.rebuild.past import Past, SensorPast, begun_with
 from frazil.stream.stateful.plans import is_by_record
 from frazil.stream.stateful.source import probe_frame
 
@@ -79,24 +81,49 @@ def require_by_record(spark: SparkSession, config: PipelineConfig) -> None:
         )
 
 
-def wanted_history(config: PipelineConfig, end: Stamp, table: str | None) -> History:
-    """The named table, or the one that the pipeline began with, at the snapshot of then if that is known."""
-    if table is not None:
-        return History(*identifier(table))
+def require_taken(stamp: Stamp) -> None:
+    """Conflict: it would go on with rows of its history that the rebuilt table has already."""
+    place = pending(stamp.positions)
+    if place is not None:
+        raise Conflict(
+            f"pipeline {stamp.pipeline} has taken {place.taken:,} of {place.total:,} rows of its history in "
+            f"{place.table}, and is rebuilt when it has all of them: let it run first"
+        )
+
+
+def wanted_history(config: PipelineConfig, begun: Place | None, table: str | None) -> History | None:
+    """What comes before the log: the table that the pipeline began with, else the named one.
+
+    Where it began is told by its stamp, not by its settings, which count only for a pipeline that never ran.
+    """
     assert isinstance(config.source, KafkaSource), "only logs have a history"
-    assert config.source.history is not None, "it began with one"
-    found, place = config.source.history, history_of(end.positions)
-    return found if found.offsets is None or place is None else replace(found, snapshot=place.snapshot)
+    found = config.source.history
+    if begun is None:
+        return found if table is None else History(*identifier(table))
+    if table is not None and show(*identifier(table)) != begun.table:
+        raise InvalidInput(
+            f"pipeline '{config.name}' began with the rows of {begun.table}, and {table} may have more or "
+            "less: leave --history out, and that table is taken again"
+        )
+    if found is None or show(found.namespace, found.name) != begun.table:
+        found = History(*identifier(begun.table))
+    return found if found.offsets is None else replace(found, snapshot=begun.snapshot)
 
 
-def past_of(config: PipelineConfig, lake: Lake, end: Stamp, history: str | None = None) -> Past:
-    """The source up to the stamp. `history`: a table with records that the log does not have any more."""
+def past_of(
+    config: PipelineConfig, lake: Lake, end: Stamp, story: TableStory, history: str | None = None
+) -> Past:
+    """The source up to the stamp, of which `story` is that of the pipeline's table.
+
+    `history`: a table with records that the log does not have any more.
+    """
     match config.source:
-        case KafkaSource() if history is not None or config.source.history is not None:
-            from frazil.stream.rebuild.past_history import HistoryPast
-
-            return HistoryPast(config, lake, end, wanted_history(config, end, history))
         case KafkaSource():
+            begun = begun_with(end, story)
+            if (wanted := wanted_history(config, begun, history)) is not None:
+                from frazil.stream.rebuild.past_history import HistoryPast
+
+                return HistoryPast(config, lake, end, wanted, begun)
             from frazil.stream.rebuild.past_kafka import KafkaPast
 
             return KafkaPast(config.source, config.metadata, end)

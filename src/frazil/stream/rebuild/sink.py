@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from frazil.core.correction import CORRECTION, Correction
+from frazil.core.rebuild import REBUILD, Record, name_of_rebuild
 from frazil.core.schema import Schema
 from frazil.core.stamp import Stamp
 from frazil.lake.delivery import Patience
@@ -20,7 +21,6 @@ from frazil.lake.table import LakeTable
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.config.model import PipelineConfig
 from frazil.stream.jobs import JobResult
-from frazil.stream.rebuild.record import REBUILD, Record, name_of_rebuild
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.iceberg import IcebergSink
 from frazil.stream.sinks.sink import Batch, Landed, Turn

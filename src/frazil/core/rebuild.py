@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
 
-from frazil.core.stamp import Stamp
+from frazil.core.stamp import Stamp, stamp_key
 
 #: In the summary of the snapshot that swapped a rebuild in.
 REBUILD = "frazil.rebuild"
@@ -56,6 +56,16 @@ def record_key(pipeline: str) -> str:
 def recorded(metadata: Mapping[str, Any], pipeline: str) -> Record | None:
     """The newest rebuild that the table's property tells of."""
     return Record.decode((metadata.get("properties") or {}).get(record_key(pipeline)))
+
+
+def rebuilds_in(summaries: Iterable[Mapping[str, str]]) -> set[str]:
+    """Names of writers that are rebuilds, of pipelines whose stamps are there.
+
+    Such a stamp tells how far a rebuild has come, not what the table has; a claim's is at the beginning.
+    """
+    prefix = stamp_key("")
+    names = {key.removeprefix(prefix) for summary in summaries for key in summary if key.startswith(prefix)}
+    return {name_of_rebuild(name) for name in names}
 
 
 def name_of_rebuild(pipeline: str) -> str:
