@@ -38,6 +38,7 @@ _SERVICES = {
     "frazil_postgres",
     "kafka",
     "keycloak",
+    "logical",
     "mariadb",
     "postgres_source",
     "registry",

@@ -19,7 +19,7 @@ def produce(kafka: Kafka, topic: str, values: list[bytes]) -> None:
 
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert refused == []
 
 
@@ -29,7 +29,7 @@ def consume(kafka: Kafka, topic: str, count: int) -> list[bytes]:
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found = consumer.consume(count, timeout=30)
+        found = consumer.consume(count, timeout=60)
         assert all(message.error() is None for message in found)
         return [message.value() or b"" for message in found]
     finally:
@@ -40,14 +40,14 @@ def test_messages_are_written_and_read(kafka: Kafka) -> None:
     topic = kafka.create_topic("devstack", partitions=2)
     produce(kafka, topic, [b"a", b"b", b"c"])
     assert consume(kafka, topic, 3) == [b"a", b"b", b"c"]
-    assert len(kafka.admin.list_topics(timeout=30).topics[topic].partitions) == 2
+    assert len(kafka.admin.list_topics(timeout=60).topics[topic].partitions) == 2
 
 
 def test_a_topic_is_made_once_and_never_by_itself(kafka: Kafka) -> None:
     kafka.create_topic("once")
     with pytest.raises(ServiceError, match="once"):
         kafka.create_topic("once")
-    asked = kafka.admin.list_topics("misspelt", timeout=30).topics["misspelt"]
+    asked = kafka.admin.list_topics("misspelt", timeout=60).topics["misspelt"]
     assert asked.error is not None
     assert asked.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -55,10 +55,10 @@ def test_a_topic_is_made_once_and_never_by_itself(kafka: Kafka) -> None:
 @pytest.mark.exhaustive
 def test_messages_outlast_a_kill() -> None:
     with Kafka() as kafka:
-        cluster = kafka.admin.list_topics(timeout=30).cluster_id
+        cluster = kafka.admin.list_topics(timeout=60).cluster_id
         topic = kafka.create_topic("kept")
         produce(kafka, topic, [b"ice"])
         kafka.kill()
         kafka.start()
         assert consume(kafka, topic, 1) == [b"ice"]
-        assert kafka.admin.list_topics(timeout=30).cluster_id == cluster
+        assert kafka.admin.list_topics(timeout=60).cluster_id == cluster

@@ -81,6 +81,7 @@ class Janitor:
         try:
             while not (await asyncio.wait([work], timeout=_RENEW_SECONDS))[0]:
                 if not await lease.renew():
+                    _log.warning("purge of %s was taken over by another server", purge.name)
                     return
             error = work.result()
         finally:

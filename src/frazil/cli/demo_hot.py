@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TABLE = "shop.stock"
 _SQL = """\
 CREATE TABLE shop.stock (item BIGINT, place STRING, quantity INT, PRIMARY KEY (item) NOT ENFORCED)
-WITH ('table.datalake.enabled' = 'true', 'table.datalake.freshness' = '10s');
+WITH ('table.datalake.enabled' = 'true', 'table.datalake.freshness' = '15s');
 """
 _BURST = 1000
 _LOOK_SECONDS = 1.0

@@ -48,7 +48,6 @@ class KafkaConnect(Service):
 
     name: ClassVar[str] = "kafka-connect"
     start_seconds: ClassVar[float] = 300
-    stop_seconds: ClassVar[float] = 20
 
     def __init__(
         self,

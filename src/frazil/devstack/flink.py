@@ -68,7 +68,6 @@ class Flink(Service):
     """
 
     name: ClassVar[str] = "flink"
-    start_seconds: ClassVar[float] = 120
 
     def __init__(
         self, directory: Path | None = None, *, slots: int = 2, settings: Mapping[str, str] | None = None
@@ -244,7 +243,6 @@ class _TaskManager(Service):
     """Its process of the cluster."""
 
     name: ClassVar[str] = "flink-taskmanager"
-    start_seconds: ClassVar[float] = 120
 
     def __init__(self, cluster: Flink) -> None:
         super().__init__(cluster.directory)
@@ -263,7 +261,6 @@ class _Gateway(Service):
     """The process that plans SQL and submits jobs."""
 
     name: ClassVar[str] = "flink-gateway"
-    start_seconds: ClassVar[float] = 120
 
     def __init__(self, cluster: Flink) -> None:
         super().__init__(cluster.directory)

@@ -39,8 +39,6 @@ class Kafka(Service):
     """
 
     name: ClassVar[str] = "kafka"
-    start_seconds: ClassVar[float] = 120
-    stop_seconds: ClassVar[float] = 20
 
     def __init__(self, directory: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
         """`settings` are added to the broker's own, or replace them."""

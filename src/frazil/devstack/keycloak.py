@@ -47,7 +47,6 @@ class Keycloak(Service):
 
     name: ClassVar[str] = "keycloak"
     start_seconds: ClassVar[float] = 600
-    stop_seconds: ClassVar[float] = 20
 
     def __init__(self, directory: Path | None = None) -> None:
         super().__init__(directory)

@@ -62,7 +62,6 @@ class MariaDb(Service):
     """
 
     name: ClassVar[str] = "mariadb"
-    start_seconds: ClassVar[float] = 60
     stop_seconds: ClassVar[float] = 30
     user: ClassVar[str] = _USER
 

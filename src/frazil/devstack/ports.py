@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import os
 import random
 import socket
 
+from frazil.core.cache import cache_dir
 from frazil.core.errors import ServiceError
 
 # Below the range from which kernels take ports for outgoing connections, so that none of those
@@ -17,16 +21,34 @@ _taken: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nothing listens on and that this process was not given before."""
+    """A port that nothing listens on and that no process that still runs was given before."""
     for _ in range(_ATTEMPTS):
         port = _chooser.choice(_RANGE)
-        if port not in _taken and _is_free(port):
+        if port not in _taken and _reserve(port) and _is_free(port):
             _taken.add(port)
             return port
     raise ServiceError(
         f"no free port found between {_RANGE.start} and {_RANGE.stop} after {_ATTEMPTS} tries; "
         "stop services that are left over from other runs"
     )
+
+
+def _reserve(port: int) -> bool:
+    """Others may look while our service is about to listen: a byte of a file stands for each port.
+
+    The lock on it goes when this process does, however it ends.
+    """
+    try:
+        fcntl.lockf(_register(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def _register() -> int:
+    """Open for as long as this process lives: to close it would give all ports back."""
+    return os.open(cache_dir() / "ports", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _is_free(port: int) -> bool:

@@ -29,8 +29,8 @@ class Service(ABC):
     """
 
     name: ClassVar[str]
-    start_seconds: ClassVar[float] = 30
-    stop_seconds: ClassVar[float] = 10
+    start_seconds: ClassVar[float] = 120
+    stop_seconds: ClassVar[float] = 20
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
 

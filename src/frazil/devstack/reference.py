@@ -28,7 +28,6 @@ class ReferenceCatalog(Service):
     """
 
     name: ClassVar[str] = "reference-catalog"
-    start_seconds: ClassVar[float] = 60
 
     def __init__(
         self,

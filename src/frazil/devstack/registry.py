@@ -32,7 +32,6 @@ class SchemaRegistry(Service):
 
     name: ClassVar[str] = "registry"
     start_seconds: ClassVar[float] = 180
-    stop_seconds: ClassVar[float] = 20
 
     def __init__(self, directory: Path | None = None) -> None:
         super().__init__(directory)

@@ -54,7 +54,7 @@ class SparkCluster(Service):
     """
 
     name: ClassVar[str] = "spark-master"
-    start_seconds: ClassVar[float] = 60
+    start_seconds: ClassVar[float] = 180
 
     def __init__(
         self, directory: Path | None = None, *, workers: int = 2, cores: int = 1, memory: str = "512m"
@@ -117,7 +117,7 @@ class SparkWorker(Service):
     """One worker and the executors it starts; `kill` ends all of them, as when a machine goes."""
 
     name: ClassVar[str] = "spark-worker"
-    start_seconds: ClassVar[float] = 60
+    start_seconds: ClassVar[float] = 180
 
     def __init__(self, cluster: SparkCluster, number: int, *, cores: int, memory: str) -> None:
         super().__init__(cluster.directory / f"worker-{number}")
@@ -144,10 +144,12 @@ class SparkWorker(Service):
 
     def healthy(self) -> bool:
         """Whether the master knows it; its own page is there before that."""
-        return any(
-            worker["port"] == self.port and worker["state"] == "ALIVE"
-            for worker in self._cluster.state()["workers"]
-        )
+        try:
+            workers = self._cluster.state()["workers"]
+        except (OSError, ValueError):
+            # A master that is slow to answer is asked again.
+            return False
+        return any(worker["port"] == self.port and worker["state"] == "ALIVE" for worker in workers)
 
 
 def daemon(home: Path, *main: str) -> list[str]:

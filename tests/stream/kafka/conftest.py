@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import _acl, _resource
+from confluent_kafka.admin import AdminClient, _acl, _resource
 from tests.stream.kafka.guarded import GuardedKafka
 from tests.stream.kafka.reads import Reader, Topic, numbers
+from tests.stream.support import PATIENCE, wait_until
 
 from frazil.devstack.kafka import Kafka
 from frazil.stream.kafka import fetch
@@ -51,6 +52,12 @@ def reader(kafka: Kafka, way: str) -> Iterator[Reader]:
         one.close()
 
 
+@pytest.fixture
+def whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where batches are counted: after a second of silence, what is there would be handed out unfilled."""
+    monkeypatch.setattr(fetch, "_POLL_SECONDS", PATIENCE)
+
+
 @pytest.fixture(scope="session")
 def guarded() -> Iterator[GuardedKafka]:
     """Eve may read the topic `open`, not `secret`, and has no right on any group."""
@@ -61,7 +68,7 @@ def guarded() -> Iterator[GuardedKafka]:
         for name in ("open", "secret"):
             broker.create_topic(name)
             producer.produce(name, name.encode())
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE) == 0
         may_read = _acl.AclBinding(
             _resource.ResourceType.TOPIC,
             "open",
@@ -72,5 +79,12 @@ def guarded() -> Iterator[GuardedKafka]:
             _acl.AclPermissionType.ALLOW,
         )
         (made,) = broker.admin.create_acls([may_read]).values()
-        made.result(30)
+        made.result(PATIENCE)
+        _await_right(broker)
         yield broker
+
+
+def _await_right(broker: GuardedKafka) -> None:
+    """The controller knows of it; the broker hears of it a moment later."""
+    eve = AdminClient({**broker.as_eve("ice-cold"), "log_level": "0"})
+    wait_until(lambda: eve.list_topics("open", timeout=PATIENCE).topics["open"].error is None, "the right")

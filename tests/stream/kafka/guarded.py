@@ -36,7 +36,8 @@ class GuardedKafka(Kafka):
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{login} user_eve="ice-cold";',
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
-            # A broker that was killed may come back when its last session is over.
+            # A broker that was killed may come back when its last session is over. One that is only slow
+            # must not lose it: its topics would have no leader.
             "broker.heartbeat.interval.ms": "500",
-            "broker.session.timeout.ms": "2000",
+            "broker.session.timeout.ms": "4000",
         }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import Producer
+from tests.stream.support import PATIENCE, await_markers
 
 from frazil.devstack.kafka import Kafka
 from frazil.stream.kafka.fetch import SliceReader
@@ -28,24 +29,29 @@ def produce(
     for value in values:
         producer.produce(topic, value, partition=partition)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
 
 
 def transactions(kafka: Kafka, topic: str, *steps: tuple[str, int]) -> None:
     """Each step: commit, abort or leave open a transaction of so many records; a marker is one offset."""
     for how, count in steps:
-        producer = Producer({**quiet(kafka), "transactional.id": f"{topic}-{next(numbers)}"})
-        producer.init_transactions(30)
+        # One that is left open is not to be ended by the broker.
+        settings = {"transactional.id": f"{topic}-{next(numbers)}", "transaction.timeout.ms": 600_000}
+        producer = Producer({**quiet(kafka), **settings})
+        producer.init_transactions(PATIENCE)
         producer.begin_transaction()
         for i in range(count):
             producer.produce(topic, f"{how}-{i}".encode(), partition=0)
-        producer.flush(30)
+        assert producer.flush(PATIENCE) == 0
         if how == "commit":
-            producer.commit_transaction(30)
+            producer.commit_transaction(PATIENCE)
         elif how == "abort":
-            producer.abort_transaction(30)
+            producer.abort_transaction(PATIENCE)
         else:
             _open.append(producer)
+            continue
+        # Else the marker might come behind the records of the next one.
+        await_markers(kafka.admin, topic, 1)
 
 
 _open: list[Producer] = []

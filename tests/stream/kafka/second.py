@@ -7,8 +7,8 @@ from pathlib import Path
 
 from frazil.devstack.kafka import Kafka
 
-#: A broker that is gone is noticed within this time.
-SETTINGS = {"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "2000"}
+#: A broker that is gone is noticed within this time; one that is only slow must not be taken for that.
+SETTINGS = {"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "6000"}
 
 
 class SecondBroker(Kafka):
@@ -29,6 +29,6 @@ class SecondBroker(Kafka):
         }
 
     def _format(self, properties: Path) -> None:
-        cluster = str(self._first.admin.list_topics(timeout=30).cluster_id)
+        cluster = str(self._first.admin.list_topics(timeout=120).cluster_id)
         main = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         subprocess.run(self._java(main=main), capture_output=True, check=True)

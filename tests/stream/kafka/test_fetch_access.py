@@ -7,6 +7,7 @@ import threading
 import pytest
 from confluent_kafka import Producer
 from tests.stream.kafka.guarded import GuardedKafka
+from tests.stream.support import PATIENCE
 
 from frazil.core.errors import FrazilError, NotAllowed, Unauthenticated
 from frazil.stream.kafka.fetch import SliceReader
@@ -31,7 +32,7 @@ def test_who_may_read(
     refusal: type[FrazilError] | None,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    reader = SliceReader(guarded.as_eve(password), idle_seconds=20)
+    reader = SliceReader(guarded.as_eve(password), idle_seconds=PATIENCE)
     if refusal is None:
         assert [batch.values.to_pylist() for batch in reader.read([Slice(topic, 0, 0, 1)])] == [[b"open"]]
     else:
@@ -58,14 +59,15 @@ def test_the_broker_goes_away_and_comes_back(
     for value in values:
         producer.produce(name, value)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
     settings = {
         "bootstrap.servers": guarded.bootstrap_servers,
         # Little is read ahead, so that most of it is read after the restart.
         "queued.max.messages.kbytes": "1024",
         "queued.min.messages": "1000",
     }
-    reader = SliceReader(settings, batch_records=10_000)
+    # A broker that starts beside all others takes long, and says nothing meanwhile.
+    reader = SliceReader(settings, batch_records=10_000, idle_seconds=guarded.start_seconds + PATIENCE)
     batches = reader.read([Slice(name, 0, 0, 200_000)])
     found = [next(batches), next(batches)]
     capfd.readouterr()

@@ -29,7 +29,7 @@ def test_headers(kafka: Kafka, topic: Topic, reader: Reader) -> None:
     for value, headers in enumerate(sent):
         producer.produce(name, b"%d" % value, None, 0, headers=headers)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     for options in ({}, {"batch_records": 7}, {"batch_bytes": 500}):
         batches = list(reader(headers=True, **options).read([Slice(name, 0, 1, 3000)]))
         found: list[list[tuple[str, str | bytes | None]]] = []
@@ -60,7 +60,7 @@ def test_a_header_whose_name_is_no_text(kafka: Kafka, topic: Topic, reader: Read
     rdkafka.rd_kafka_header_add(headers, b"a\xff", ctypes.c_ssize_t(2), b"x", ctypes.c_ssize_t(1))
     value = (4, ctypes.c_char_p(b"v"), ctypes.c_size_t(1))
     sent = rdkafka.rd_kafka_producev(producer, 1, ctypes.c_char_p(name.encode()), *value, 10, headers, 0)
-    assert sent == rdkafka.rd_kafka_flush(producer, 30_000) == 0
+    assert sent == rdkafka.rd_kafka_flush(producer, 120_000) == 0
     rdkafka.rd_kafka_destroy(producer)
     read = reader(headers=True).read([Slice(name, 0, 0, 1)])
     if way == "native":
@@ -72,11 +72,12 @@ def test_a_header_whose_name_is_no_text(kafka: Kafka, topic: Topic, reader: Read
             list(read)
 
 
+@pytest.mark.usefixtures("whole_batches")
 def test_headers_count_for_the_size_of_batches(kafka: Kafka, topic: Topic, reader: Reader) -> None:
     name = topic()
     producer = Producer(quiet(kafka))
     for _ in range(20):
         producer.produce(name, None, None, 0, headers={"h": b"x" * 1000})
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     batches = list(reader(headers=True, batch_bytes=2500).read([Slice(name, 0, 0, 20)]))
     assert {len(batch) for batch in batches} == {2}

@@ -161,7 +161,7 @@ def fill(kafka: Kafka, name: str, count: int) -> str:
             headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % offset)] * (offset % 4)
             producer.produce(name, value, key, partition, headers=headers)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return name
 
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from tests.stream.kafka.guarded import GuardedKafka
+from tests.stream.support import PATIENCE, await_partitions, delete_topic, wait_until
 
 from frazil.core.errors import (
     InvalidConfig,
@@ -42,29 +43,26 @@ def produce(kafka: Kafka, topic: str, count: int, *, partition: int = 0, timesta
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=partition, timestamp=timestamp)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
 
 
 def transaction(kafka: Kafka, topic: str, count: int) -> Producer:
     """An open one, with records in partition 0."""
-    name = f"test-{next(_numbers)}"
     producer = Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name, "log_level": 0}
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": f"test-{next(_numbers)}",
+            # Nobody but the test ends it.
+            "transaction.timeout.ms": 600_000,
+            "log_level": 0,
+        }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE)
     producer.begin_transaction()
     for _ in range(count):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
     return producer
-
-
-def delete_topic(kafka: Kafka, topic: str) -> None:
-    kafka.admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
-    deadline = time.monotonic() + 30
-    while topic in kafka.admin.list_topics(timeout=30).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def stamped(log: KafkaLog, start: Start | None = None) -> Stamp:
@@ -124,10 +122,11 @@ def test_only_decided_records_are_read(kafka: Kafka, topic: str) -> None:
     assert log.start(Start(datetime(2020, 1, 1, tzinfo=UTC)))[topic].next == (2, 0)
     produce(kafka, topic, 1)
     assert planned(at, log).offsets == 2
-    first.abort_transaction(30)
-    second = transaction(kafka, topic, 1)
+    first.abort_transaction(PATIENCE)
     _wait_for_end(log, topic, 7)
-    second.commit_transaction(30)
+    second = transaction(kafka, topic, 1)
+    assert log.ends(log.topics())[topic] == (7, 0)
+    second.commit_transaction(PATIENCE)
     # 2 records, 3 aborted, 1 record, a marker; then 1 record and a marker.
     _wait_for_end(log, topic, 9)
     assert planned(at, log).offsets == 9
@@ -135,10 +134,7 @@ def test_only_decided_records_are_read(kafka: Kafka, topic: str) -> None:
 
 def _wait_for_end(log: KafkaLog, topic: str, end: int) -> None:
     """The coordinator writes markers after it has answered."""
-    deadline = time.monotonic() + 30
-    while log.ends(log.topics())[topic][0] < end:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: log.ends(log.topics())[topic][0] >= end, f"the end {end}")
     assert log.ends(log.topics())[topic][0] == end
 
 
@@ -146,7 +142,7 @@ def test_a_topic_made_again_is_another_one(kafka: Kafka, topic: str) -> None:
     log = KafkaLog(source(kafka, topic))
     at = stamped(log)
     confirm(at, log, at.positions)
-    delete_topic(kafka, topic)
+    delete_topic(kafka.admin, topic)
     with pytest.raises(SourceChanged, match=f"the topic {topic} is gone"):
         planned(at, log)
     with pytest.raises(RoundFailed, match=f"no topic {topic}"):
@@ -164,7 +160,8 @@ def test_added_partitions_are_read_from_0(kafka: Kafka, topic: str) -> None:
 
     log = KafkaLog(source(kafka, topic))
     at = stamped(log)
-    kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE)
+    await_partitions(kafka.admin, topic, 3)
     produce(kafka, topic, 4, partition=2)
     plan = planned(at, log)
     assert plan.offsets == 4
@@ -187,7 +184,7 @@ def test_records_trimmed_unread_are_refused(kafka: Kafka, topic: str) -> None:
 
 def _trim(kafka: Kafka, topic: str, before: int) -> None:
     (done,) = kafka.admin.delete_records([TopicPartition(topic, 0, before)]).values()
-    done.result(30)
+    done.result(PATIENCE)
 
 
 def test_a_pattern_finds_new_topics_and_no_internal_ones(kafka: Kafka) -> None:
@@ -202,7 +199,7 @@ def test_a_pattern_finds_new_topics_and_no_internal_ones(kafka: Kafka) -> None:
     everything = KafkaLog(source(kafka, pattern=".*")).topics()
     assert {"shop-eu", "workshop-eu"} <= everything.keys()
     assert not [name for name in everything if name.startswith("__")]
-    delete_topic(kafka, "shop-us")
+    delete_topic(kafka.admin, "shop-us")
     assert list(planned(at, log).positions) == ["shop-eu"]
 
 
@@ -236,7 +233,7 @@ def test_who_is_not_known_or_not_allowed_is_told(
         with pytest.raises(Unauthenticated):
             KafkaLog(by_pattern, timeout_seconds=600).start(Start())
         with pytest.raises(NotAllowed, match="Describe and Read") as refused:
-            KafkaLog(as_eve(guarded, "ice-cold")).look()
+            KafkaLog(as_eve(guarded, "ice-cold"), timeout_seconds=600).look()
     del log
     assert "frazil.kafka" in {record.name for record in caplog.records}
     told = f"{unknown.value}{refused.value}{caplog.text}"
@@ -245,12 +242,26 @@ def test_who_is_not_known_or_not_allowed_is_told(
     assert capfd.readouterr().err == ""
 
 
+def _once_it_answers(at: Stamp, log: KafkaLog) -> RoundPlan:
+    plans: list[RoundPlan] = []
+
+    def answered() -> bool:
+        with suppress(Unavailable):
+            plans.append(planned(at, log))
+        return bool(plans)
+
+    wait_until(answered, "a plan")
+    return plans[0]
+
+
 @pytest.mark.services
 @pytest.mark.jvm
 def test_a_broker_that_is_down_and_back(guarded: GuardedKafka) -> None:
     topic = guarded.create_topic("down")
-    log = KafkaLog(source(guarded, topic), timeout_seconds=1)
-    at = stamped(log)
+    at = stamped(KafkaLog(source(guarded, topic)))
+    # Not for long, because it is waited for in vain below; and yet a busy broker may need longer.
+    log = KafkaLog(source(guarded, topic), timeout_seconds=3)
+    assert _once_it_answers(at, log).offsets == 0
     produce(guarded, topic, 5)
     guarded.kill()
     for call in (log.look, lambda: planned(at, log)):
@@ -258,12 +269,6 @@ def test_a_broker_that_is_down_and_back(guarded: GuardedKafka) -> None:
             call()
         assert down.value.outcome is Outcome.RETRY
     guarded.start()
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            plan = planned(at, log)
-            break
-        except Unavailable:
-            assert time.monotonic() < deadline
+    plan = _once_it_answers(at, log)
     assert plan.offsets == 5
     assert plan.positions[topic].id == at.positions[topic].id

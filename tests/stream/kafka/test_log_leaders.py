@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from confluent_kafka.cimpl import NewTopic
 from tests.stream.kafka.guarded import GuardedKafka
 from tests.stream.kafka.second import SETTINGS, SecondBroker
+from tests.stream.support import PATIENCE, await_partitions, wait_until
 
 from frazil.core.errors import NotAllowed, Outcome, Unavailable
 from frazil.devstack.kafka import Kafka
@@ -25,29 +26,31 @@ def first() -> Iterator[Kafka]:
 def _led_by(kafka: Kafka, name: str, *brokers: int) -> None:
     """A topic with a partition for each of the brokers."""
     topic = NewTopic(name, len(brokers), replica_assignment=[[broker] for broker in brokers])
-    deadline = time.monotonic() + 30
-    while len(kafka.admin.list_topics(timeout=30).brokers) < max(brokers):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    kafka.admin.create_topics([topic], operation_timeout=30)[name].result(30)
+    wait_until(lambda: len(kafka.admin.list_topics(timeout=PATIENCE).brokers) >= max(brokers), "the brokers")
+    kafka.admin.create_topics([topic], operation_timeout=PATIENCE)[name].result(PATIENCE)
+    await_partitions(kafka.admin, name, len(brokers))
 
 
 def _log(kafka: Kafka, *topics: str) -> KafkaLog:
     return KafkaLog(KafkaSource({"bootstrap.servers": kafka.bootstrap_servers}, topics), timeout_seconds=5)
 
 
-def _until_failed(log: KafkaLog, reason: str) -> LogView:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            view = log.look_at_each()
-        except Unavailable:
-            # The broker that died was the one that the client took for the controller.
-            view = None
-        if view is not None and reason in str(view.failed.get("bad")):
-            return view
-        assert time.monotonic() < deadline, view
-        time.sleep(0.2)
+def _until(log: KafkaLog, true: Callable[[LogView], bool]) -> LogView:
+    views: list[LogView] = []
+
+    def seen() -> bool:
+        # The broker that died may be the one that the client took for the controller.
+        with suppress(Unavailable):
+            views.append(log.look_at_each())
+        return bool(views) and true(views[-1])
+
+    wait_until(seen, "a view of the log")
+    return views[-1]
+
+
+def _lost(view: LogView) -> bool:
+    """Of the one topic, and of no other."""
+    return view.failed.keys() == {"bad"} and "Leader not available" in str(view.failed["bad"])
 
 
 @pytest.mark.services
@@ -58,12 +61,13 @@ def test_a_topic_without_a_leader_hides_no_other(first: Kafka) -> None:
         _led_by(first, "good", 1, 1)
         log = _log(first, "bad", "good", "never")
         # Leaders that were just chosen do not know it at once.
+        _until(log, lambda view: not view.failed)
         whole = log.look_at_each(wait=True)
         assert (whole.failed, whole.missing) == ({}, ("never",))
         assert whole.ends == {"bad": (0, 0), "good": (0, 0)}
         second.kill()
         # At first the client asks the dead broker on: it answers itself, with the offset -1001 and no error.
-        view = _until_failed(log, "Leader not available")
+        view = _until(log, _lost)
     assert (view.ends, view.beginnings) == ({"good": (0, 0)}, {"good": (0, 0)})
     assert view.topics == whole.topics
     assert view.missing == ("never",)
@@ -80,7 +84,8 @@ def test_a_topic_without_a_leader_hides_no_other(first: Kafka) -> None:
 @pytest.mark.services
 @pytest.mark.jvm
 def test_a_topic_that_is_refused_hides_no_other(guarded: GuardedKafka) -> None:
-    view = KafkaLog(KafkaSource(guarded.as_eve("ice-cold"), ("open", "secret"))).look_at_each()
+    source = KafkaSource(guarded.as_eve("ice-cold"), ("open", "secret"))
+    view = KafkaLog(source, timeout_seconds=PATIENCE).look_at_each()
     assert view.ends == {"open": (1,)}
     assert isinstance(view.failed["secret"], NotAllowed)
     assert view.missing == ()

@@ -77,10 +77,15 @@ class ConnectionPool:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await asyncio.wait_for(turn, _WAIT_SECONDS)
-            finally:
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await turn
+            except BaseException:
                 if turn in self._waiting:
                     self._waiting.remove(turn)
+                elif not turn.cancelled():
+                    # It was our turn, and we go: the connection is for the next in line.
+                    self._wake_one()
+                raise
 
     async def _new(self) -> PgConnection:
         self._open += 1

@@ -101,7 +101,9 @@ class SliceReader:
             silent += time.monotonic() - asked
             for event in events:
                 if isinstance(event, Fault):
-                    trouble = self._judge(event, waiting)
+                    told = self._judge(event, waiting)
+                    # That all brokers are down comes after what is wrong with each, and tells less.
+                    trouble = trouble if event.code == Code.ALL_BROKERS_DOWN else told
                     continue
                 silent, doubtful = 0.0, _DOUBT_SECONDS
                 if isinstance(event, RawBatch):
