@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.lake.test_authority import OTHER, STEPS, Model, P, played, stamp
 
 from frazil.core.errors import HistoryChanged
-from frazil.core.stamp import Stamp, stamp_key, stamp_tag
+from frazil.core.stamp import Stamp, history_tag, stamp_key, stamp_tag
 from frazil.lake.authority import MetadataHistory, find_stamp, highest_epoch
 from frazil.maintenance.expiry import AT_LEAST, ExpiryPlan, plan_expiry
-from frazil.maintenance.history import main_line, unmerged
+from frazil.maintenance.history import main_line, stamped_by, unmerged
 
 
 def document(model: Model) -> dict[str, Any]:
@@ -102,6 +102,25 @@ def test_tags_keep_what_they_name_and_branches_their_line() -> None:
     assert plan(model, older_than=1000).pins == {"branch side": 31}
 
 
+def test_below_a_history_the_nearest_stamps_stay() -> None:
+    """They say where the log goes on behind its rows."""
+    model = line(5, stamp(1, 0, OTHER))
+    for number in range(5):
+        model.append(stamp(1, number))
+    pinned = [model.append(), model.append()][-1]
+    for number in range(5, 100):
+        model.append(stamp(1, number))
+    del model.refs[stamp_tag(OTHER)], model.properties[stamp_key(OTHER)]
+    assert {11, 12} < set(plan(model, older_than=91).expire)
+    model.refs[history_tag("copy")] = pinned
+    assert set(plan(model, older_than=91).expire) == set(range(1, 91)) - {11, 12, 13}
+    # Also off main's line.
+    model.roll_back(5)
+    for _ in range(AT_LEAST):
+        model.append()
+    assert {11, 12, 13} & set(plan(model, older_than=1000).expire) == set()
+
+
 def test_off_mains_line_only_the_age_counts() -> None:
     model = line(100)
     model.roll_back(50)
@@ -146,6 +165,35 @@ def test_pipelines_find_what_they_found_before(
     assert set(model.refs.values()) & set(found.expire) == set()
     # What is left needs no second look.
     assert plan(model, older_than, at_most).expire == ()
+
+
+def nearest(history: MetadataHistory, tag: str) -> dict[str, int]:
+    """By pipeline, the first snapshot with a stamp of it from a tag on."""
+    found: dict[str, int] = {}
+    at = history.ref(tag)
+    while at is not None and (view := history.snapshot(at)) is not None:
+        for pipeline in stamped_by(view):
+            found.setdefault(pipeline, view.id)
+        at = view.parent_id
+    return found
+
+
+@settings(max_examples=1000, deadline=None)
+@given(STEPS, st.integers(0, 60), st.integers(1, 20), st.integers(0, 25), st.integers(0, 30))
+def test_histories_go_on_where_they_did_before(
+    steps: list[tuple[str, Any]], older_than: int, at_most: int, more: int, pinned: int
+) -> None:
+    model, _ = played(steps)
+    for _ in range(more):
+        model.append()
+    if not model.present:
+        return
+    tag = history_tag("copy")
+    model.refs[tag] = model.present[pinned % len(model.present)]
+    before = nearest(model.history(), tag)
+    found = plan(model, older_than, at_most)
+    model.present = [one for one in model.present if one not in found.expire]
+    assert nearest(model.history(), tag) == before
 
 
 def test_what_came_since_the_last_merge() -> None:

@@ -15,6 +15,7 @@ import msgspec
 from frazil.core.errors import InvalidConfig, InvalidInput
 
 STAMP_VERSION = 1
+_HISTORY_TAG = "frazil-history."
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 
 
@@ -40,6 +41,18 @@ def epoch_key(pipeline: str) -> str:
 def stamp_tag(pipeline: str) -> str:
     """The tag that keeps the newest stamped snapshot from expiring."""
     return f"frazil-{pipeline}"
+
+
+def history_tag(pipeline: str) -> str:
+    """The tag on the snapshot of another table with which a pipeline begins, until it has all of its rows.
+
+    No pipeline's name has a dot: it is no tag of a stamp.
+    """
+    return f"{_HISTORY_TAG}{pipeline}"
+
+
+def is_history_tag(name: str) -> bool:
+    return name.startswith(_HISTORY_TAG)
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):

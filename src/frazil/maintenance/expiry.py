@@ -1,16 +1,17 @@
 """Which snapshots may go: a choice over the metadata document, made before anything is touched.
 
 Main's line is kept from its head without a gap down to the deepest snapshot that somebody needs: pipelines
-find their stamps by walking it. What a tag, a branch or a pipeline's property names is kept wherever it is.
+find their stamps by walking it. What a tag, a branch or a pipeline's property names is kept wherever it is,
+and what lies between a pinned history and the stamps below it: they say where the log goes on behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.core.stamp import Mirror, stamp_key, stamp_tag
+from frazil.core.stamp import Mirror, is_history_tag, stamp_key, stamp_tag
 from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
 from frazil.maintenance.history import stamped_by
 
@@ -41,7 +42,8 @@ def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: i
     wanted = max(min(max(young, default=0), at_most), AT_LEAST)
     mirrors = _mirrors(metadata)
     needs = _stamp_depths(line, history, mirrors)
-    branches = {name: _branch(history, name, depths) for name in _branches(metadata)}
+    # Their own snapshots, down to where they left main: publishing looks at both lines.
+    branches = {name: _line(history, name, depths) for name in _branches(metadata)}
     for name, own in branches.items():
         fork = own[-1].parent_id if own else history.ref(name)
         if fork in depths:
@@ -51,6 +53,7 @@ def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: i
     # Were it gone, a rollback would look like an expiry, and the pipeline would leave out rows.
     kept |= {mirror.snapshot_id for mirror in mirrors.values()}
     kept |= {view.id for own in branches.values() for view in own}
+    kept |= _pinned(metadata, history, mirrors)
     # Off main's line (rolled back, or staged) only the age counts.
     kept |= {one for one, time in times.items() if one not in depths and time >= older_than_ms}
     return ExpiryPlan(
@@ -63,12 +66,8 @@ def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: i
 def _stamp_depths(
     line: Sequence[SnapshotView], history: MetadataHistory, mirrors: Mapping[str, Mirror]
 ) -> dict[str, int]:
-    """How far down pipelines need main's line. One without tag and property was given up."""
-    found: dict[str, int] = {}
-    for depth, view in enumerate(line, start=1):
-        for pipeline in stamped_by(view):
-            if pipeline in mirrors or history.ref(stamp_tag(pipeline)) is not None:
-                found.setdefault(pipeline, depth)
+    """How far down pipelines need main's line."""
+    found = _nearest(line, history, mirrors)
     for pipeline, mirror in mirrors.items():
         # Refused, because all of main's line is there and its commits are not: that must stay to be seen.
         if history.snapshot(mirror.snapshot_id) is None and line and line[-1].parent_id is None:
@@ -76,21 +75,43 @@ def _stamp_depths(
     return {f"pipeline {name}": depth for name, depth in found.items()}
 
 
+def _nearest(
+    line: Sequence[SnapshotView], history: MetadataHistory, mirrors: Mapping[str, Mirror]
+) -> dict[str, int]:
+    """How deep the first stamp of each pipeline lies. One without tag and property was given up."""
+    found: dict[str, int] = {}
+    for depth, view in enumerate(line, start=1):
+        for pipeline in stamped_by(view):
+            if pipeline in mirrors or history.ref(stamp_tag(pipeline)) is not None:
+                found.setdefault(pipeline, depth)
+    return found
+
+
+def _pinned(metadata: Mapping[str, Any], history: MetadataHistory, mirrors: Mapping[str, Mirror]) -> set[int]:
+    """Histories of pipelines, and below each what leads to the nearest stamps, on main's line or off it."""
+    found: set[int] = set()
+    for name in filter(is_history_tag, metadata.get("refs") or ()):
+        line = _line(history, name)
+        depth = max(_nearest(line, history, mirrors).values(), default=0)
+        found |= {view.id for view in line[:depth]}
+    return found
+
+
 def _branches(metadata: Mapping[str, Any]) -> list[str]:
     refs: Mapping[str, Mapping[str, Any]] = metadata.get("refs") or {}
     return [name for name, ref in refs.items() if ref.get("type") == "branch" and name != "main"]
 
 
-def _branch(history: MetadataHistory, name: str, main: Mapping[int, int]) -> list[SnapshotView]:
-    """A branch's own snapshots, newest first, down to where it left main: publishing looks at both lines."""
-    own, at = [], history.ref(name)
-    while at is not None and at not in main:
+def _line(history: MetadataHistory, name: str, until: Container[int] = ()) -> list[SnapshotView]:
+    """A ref's snapshots, newest first, as far as they are there and before one of `until`."""
+    found, at = [], history.ref(name)
+    while at is not None and at not in until:
         view = history.snapshot(at)
         if view is None:
             break
-        own.append(view)
+        found.append(view)
         at = view.parent_id
-    return own
+    return found
 
 
 def _mirrors(metadata: Mapping[str, Any]) -> dict[str, Mirror]:

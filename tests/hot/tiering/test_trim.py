@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from tests.hot.support import remove, wait_until
+from tests.hot.tiering.world import World
 
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Mirror, Position, Stamp, stamp_key
 from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.hot.tiering.steward import Finder
 from frazil.hot.tiering.trim import trim_to
+from frazil.hot.tiering.watch import Watch
+from frazil.hot.topics import SETTINGS, Topics
 
 _KEY = stamp_key(TIERING)
 _BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
@@ -67,3 +73,38 @@ def test_what_a_history_goes_on_with_stays() -> None:
     assert trim_to(found, _TABLE, 1000.0) == (8, 9)
     found["refs"] = {"main": {"snapshot-id": 4}, "frazil-history.copy": {"snapshot-id": 2}}
     assert trim_to(found, _TABLE, 1000.0) == (1, 2)
+
+
+@pytest.mark.parametrize("below", [77, None])
+def test_nothing_where_nobody_knows_what_a_history_goes_on_with(
+    below: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The stamp below the pinned snapshot expired, or there never was one."""
+    found = _metadata((2.0, None), (3.0, _stamp(5, 6)), (4.0, _stamp(8, 9)), first=below)
+    assert trim_to(found, _TABLE, 1000.0) == (8, 9)
+    found["refs"] = {"main": {"snapshot-id": 3}, "frazil-history.copy": {"snapshot-id": 1}}
+    assert trim_to(found, _TABLE, 1000.0) == ()
+    assert "if it was given up, drop the tag" in caplog.text
+
+
+def test_a_topic_that_was_made_again_is_not_trimmed(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    table = world.table(bucket__num="1", frazil__hot__keep="1s")
+    table.put(*range(5))
+    world.once()
+    load = world.client.tables.load
+    wait_until(
+        lambda: trim_to(load(table.hot.namespace, table.hot.name).metadata, table.hot, time.time()) == (5,),
+        "the keep window is over",
+    )
+    remove(world.kafka, table.hot.topic)
+    world.kafka.create_topic(table.hot.topic, partitions=1, config=SETTINGS)
+    table.put(*range(10, 20))
+    finder = Finder(world.client, world.settings, Watch())
+    assert table.hot.binding in [one.binding for one in finder.newest.tables]
+    finder.trim(finder.newest)
+    topics = Topics(world.settings)
+    view = topics.look(table.hot.topic)
+    assert (view.beginnings[table.hot.topic], view.ends[table.hot.topic]) == ((0,), (10,))
+    assert "was deleted and made again" in caplog.text
+    # Not the table's: dropping it leaves it there.
+    topics.delete(table.hot.topic)

@@ -7,6 +7,7 @@ lies behind a snapshot that a pipeline has pinned as its history stays as well: 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,12 +15,15 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from frazil.core.errors import HistoryChanged
-from frazil.core.stamp import Position, Stamp, stamp_key
+from frazil.core.stamp import Position, Stamp, is_history_tag, stamp_key
+from frazil.hot.log import require_topic
 from frazil.hot.table import TIERING, HotTable
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
-from frazil.stream.bootstrap.place import is_history_tag
+from frazil.stream.config.model import KafkaSource
+from frazil.stream.kafka.log import KafkaLog
 from frazil.stream.kafka.settings import admin_settings, kafka_error, logger
 
+_logger = logging.getLogger(__name__)
 _TIMEOUT_SECONDS = 10.0
 
 
@@ -36,27 +40,35 @@ def trim_to(metadata: Mapping[str, Any], table: HotTable, now: float) -> tuple[i
         if key in view.summary and times[view.id] <= now - table.keep:
             old = _position(Stamp.decode(view.summary[key]), table)
             last = None if newest is None else _position(newest, table)
-            if old is None or last is None:
-                return ()
             # A reset may have moved the newest stamp back.
-            wanted = [old.next, last.next, *_pinned(history, metadata, table)]
-            return tuple(min(several) for several in zip(*wanted, strict=False))
+            wanted = [old, last, *_pinned(history, metadata, table)]
+            known = [position.next for position in wanted if position is not None]
+            if len(known) < len(wanted):
+                return ()
+            return tuple(min(several) for several in zip(*known, strict=False))
     return ()
 
 
 def _pinned(
     history: MetadataHistory, metadata: Mapping[str, Any], table: HotTable
-) -> Iterator[tuple[int, ...]]:
-    """Where the log goes on behind snapshots that are the history of somebody."""
+) -> Iterator[Position | None]:
+    """Where the log goes on behind snapshots that are the history of somebody; None: nobody can tell."""
     key = stamp_key(TIERING)
-    for name in metadata.get("refs") or ():
-        at = history.ref(name) if is_history_tag(name) else None
+    for name in filter(is_history_tag, metadata.get("refs") or ()):
+        at = history.ref(name)
         view = None if at is None else history.snapshot(at)
         while view is not None and key not in view.summary:
             view = None if view.parent_id is None else history.snapshot(view.parent_id)
         position = None if view is None else _position(Stamp.decode(view.summary[key]), table)
-        if position is not None:
-            yield position.next
+        if position is None:
+            _logger.warning(
+                "the log of %s is not trimmed: the tag %s keeps the history of a pipeline, and no snapshot "
+                "below it says where the log goes on. Let the pipeline take all rows; if it was given up, "
+                "drop the tag",
+                table,
+                name,
+            )
+        yield position
 
 
 def _position(stamp: Stamp, table: HotTable) -> Position | None:
@@ -71,11 +83,15 @@ class Trimmer:
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self._settings = dict(kafka)
         self._admin = AdminClient(admin_settings(self._settings), logger=logger)
+        self._log = KafkaLog(KafkaSource(self._settings))
         #: What was removed already, by topic id.
         self._done: dict[str, tuple[int, ...]] = {}
 
     def trim(self, table: HotTable, offsets: tuple[int, ...]) -> bool:
-        """Remove what lies before the offsets; whether anything was new about them."""
+        """Remove what lies before the offsets; whether anything was new about them.
+
+        SourceChanged: the topic is another one, whose records were never tiered.
+        """
         before = self._done.get(table.binding.topic_id, ())
         if not any(offsets) or offsets == before:
             return False
@@ -86,6 +102,10 @@ class Trimmer:
         ]
         if not wanted:
             return False
+        # Kafka removes by name alone, so this comes last. A topic that is made again after it loses records
+        # only if it has got that many by then: offsets behind its end are refused.
+        self._log.select([table.topic])
+        require_topic(table, self._log.look_at_each())
         try:
             asked = self._admin.delete_records(wanted, request_timeout=_TIMEOUT_SECONDS)
             for future in asked.values():

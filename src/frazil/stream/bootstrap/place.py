@@ -17,7 +17,6 @@ from frazil.stream.source import Slice
 
 #: No topic can have it in its name.
 _SUFFIX = "/history"
-_TAG = "frazil-history."
 
 
 def history_topic(table: str) -> str:
@@ -27,15 +26,6 @@ def history_topic(table: str) -> str:
 
 def is_history(topic: str) -> bool:
     return topic.endswith(_SUFFIX)
-
-
-def history_tag(pipeline: str) -> str:
-    """Keeps the pinned snapshot. No pipeline's name has a dot: this is no tag of a stamp."""
-    return f"{_TAG}{pipeline}"
-
-
-def is_history_tag(name: str) -> bool:
-    return name.startswith(_TAG)
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,14 @@ from frazil.core.errors import (
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.core.schema import Schema
-from frazil.core.stamp import Position
+from frazil.core.stamp import Position, history_tag
 from frazil.lake.changelog import shape_of
 from frazil.lake.history import TableHistory
 from frazil.lake.java import java_errors
 from frazil.lake.places import PlacedFiles, ReadKeys
 from frazil.stream.bootstrap.choice import choose
 from frazil.stream.bootstrap.files import HistoryFiles, history_files, time_column
-from frazil.stream.bootstrap.place import Place, history_tag
+from frazil.stream.bootstrap.place import Place
 from frazil.stream.bootstrap.reader import HistoryReader
 from frazil.stream.config.model import History, PipelineConfig
 from frazil.stream.fit import problems
