@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka import TopicPartition
+from tests.hot.support import PATIENCE, grow
 
 from frazil.client import Client
 from frazil.core.errors import AlreadyExists, Conflict, InvalidInput, NoSuchTable, SourceChanged
@@ -154,6 +155,23 @@ def test_topics_that_are_there(client: Client, kafka: Kafka, brokers: dict[str, 
     assert (made.made_topic, made.made_table) == (False, True)
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_trimmed_log_is_not_taken(client: Client, kafka: Kafka, brokers: dict[str, str], left: int) -> None:
+    """Its rows were in a table that was dropped: the new one could not begin where the log does."""
+    declared = orders()
+    create(declared, client, brokers)
+    drop(client, brokers, declared.namespace, declared.name)
+    for _ in range(2 + left):
+        _produce(kafka, declared.topic, partition=0)
+    (trimmed,) = kafka.admin.delete_records([TopicPartition(declared.topic, 0, 2)]).values()
+    trimmed.result(PATIENCE)
+    for adopt in (True, False):
+        with pytest.raises(Conflict, match=f"first records were removed.*about {left} are left"):
+            create(declared, client, brokers, adopt=adopt)
+    with pytest.raises(NoSuchTable):
+        client.tables.load(declared.namespace, declared.name)
+
+
 @pytest.mark.parametrize("place", ["hot.create.topic"])
 def test_a_create_that_died_can_be_repeated(client: Client, brokers: dict[str, str], place: str) -> None:
     declared = orders()
@@ -216,8 +234,7 @@ def test_a_foreign_topic_is_not_deleted(client: Client, kafka: Kafka, brokers: d
 def test_more_partitions_are_refused(client: Client, kafka: Kafka, brokers: dict[str, str]) -> None:
     declared = orders()
     create(declared, client, brokers)
-    (grown,) = kafka.admin.create_partitions([NewPartitions(declared.topic, 5)]).values()
-    grown.result(30)
+    grow(kafka, declared.topic, 5)
     with pytest.raises(SourceChanged, match="made with 2 partitions and has 5"):
         create(declared, client, brokers, if_not_exists=True)
 
@@ -274,12 +291,12 @@ def test_changed_properties_and_tables_that_are_wrong(client: Client, brokers: d
     client.tables.drop(declared.namespace, declared.name)
 
 
-def _produce(kafka: Kafka, topic: str) -> None:
+def _produce(kafka: Kafka, topic: str, partition: int = -1) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    producer.produce(topic, b"{}")
-    assert producer.flush(30) == 0
+    producer.produce(topic, b"{}", partition=partition)
+    assert producer.flush(PATIENCE) == 0
 
 
 def _set(client: Client, declared: Declaration, name: str, value: str) -> None:

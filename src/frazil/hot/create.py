@@ -50,7 +50,8 @@ def create(
     """Make topic, namespace and table. After any error it can be called again.
 
     AlreadyExists: the table is there (with `if_not_exists`, a table as it was declared is fine). Conflict:
-    what is there is something else. `adopt`: take a topic that has records already, which become rows.
+    what is there is something else. `adopt`: take a topic that has records already, which become rows; one
+    whose first records were removed is refused.
     """
     topics = Topics(kafka)
     there = _existing(declaration, client)
@@ -182,6 +183,15 @@ def _topic(declaration: Declaration, topics: Topics, adopt: bool) -> tuple[HotTo
         raise Conflict(
             f"there is a topic {declaration.topic} already, which cannot be the log of a hot table as it is: "
             f"{', '.join(wrong)}. Change the topic, delete it, or give the table another name"
+        )
+    if there.trimmed:
+        # A table reads its log from 0 on: neither tiering nor a union read would ever begin.
+        raise Conflict(
+            f"there is a topic {declaration.topic} already, whose first records were removed, as tiering "
+            f"does behind a table (one that was dropped since?): about {there.records} are left, and a new "
+            "table would lack the rows of the others. Delete the topic (if it is empty, `frazil hot drop "
+            f"{declaration} --topic` does), or give the table another name; what is left can be read by a "
+            "pipeline that starts at `earliest`"
         )
     if there.records and not adopt:
         raise Conflict(

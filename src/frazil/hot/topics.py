@@ -49,6 +49,8 @@ class HotTopic:
     partitions: int
     #: How many records there are, about: offsets that no record has count.
     records: int
+    #: Whether records were removed that were there once: offsets do not begin at 0.
+    trimmed: bool
     #: By setting of ours: what it is, where it is something else.
     others: Mapping[str, str]
 
@@ -73,10 +75,11 @@ class Topics:
         topic = view.topics.get(name)
         if topic is None:
             return None
-        records = sum(view.ends[name]) - sum(view.beginnings[name])
+        first = view.beginnings[name]
+        records = sum(view.ends[name]) - sum(first)
         found = self._settings(name)
         others = {key: found.get(key, "") for key, wanted in SETTINGS.items() if found.get(key) != wanted}
-        return HotTopic(name, topic.id, topic.partitions, records, others)
+        return HotTopic(name, topic.id, topic.partitions, records, any(first), others)
 
     def create(self, name: str, partitions: int, replicas: int | None = None) -> HotTopic:
         """A new topic, once all brokers know it; AlreadyExists."""
