@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,14 +14,17 @@ from tests.stream.world import World, empty, record, records
 
 import frazil
 from frazil.client import Client
-from frazil.core.errors import Conflict, InvalidInput, Unsupported
+from frazil.core.errors import Conflict, InvalidConfig, InvalidInput, Unsupported
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot.correct import publish
 from frazil.hot.correct.api import Corrected
 from frazil.lake.authority import MetadataHistory, find_stamp
+from frazil.lake.catalog import Lake
+from frazil.lake.session import use_catalog
 from frazil.stream.config import PipelineConfig
 from frazil.stream.config.python import gather
+from frazil.stream.dlq import Choice, replay
 from frazil.stream.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -148,6 +153,86 @@ def test_rows_that_somebody_deleted_do_not_come_back_by_offsets(world: World, cl
         by_offsets(world, client, pipeline, f"{topic}=0:0-3,1:0-3")
 
 
+def letters(world: World, table: str) -> list[int]:
+    return [one["offset"] for one in world.rows(f"{table}_dead_letters", by=("offset",))]
+
+
+# Of the second, Spark would leave the source out, and with it what is bad.
+@pytest.mark.parametrize("transform", [None, "SELECT * FROM source WHERE false"], ids=["rows", "none"])
+def test_a_row_that_is_bad_now_is_not_lost_by_offsets(
+    world: World, client: Client, transform: str | None
+) -> None:
+    table = f"strict_{'rows' if transform is None else 'none'}"
+    topic = world.topic([{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}, {"id": 3, "n": "x"}], partitions=1)
+    before = world.pipeline(topic, table, schema={"id": "long", "n": "long"})
+    world.run(before)
+    after = world.pipeline(topic, table, schema={"id": "long", "n": "int"}, transform=transform)
+    with pytest.raises(
+        Conflict, match=rf"1 record .* bad .*: {topic}/0:1 \(n: found 5000000000, .*frazil rebuild"
+    ) as caught:
+        by_offsets(world, client, after, f"{topic}=0:0-3", at_once=True)
+    assert f"{topic}/0:2" not in caught.value.message, "it waits as a letter"
+    assert [one["n"] for one in world.rows(table)] == [7, 5_000_000_000]
+    assert letters(world, table) == [2]
+    # What is bad as before is a letter as before.
+    done = by_offsets(world, client, before, f"{topic}=0:0-3", at_once=True)
+    assert done.difference is not None
+    assert done.difference.total.unchanged == 2
+    assert letters(world, table) == [2]
+
+
+def test_a_letter_that_is_good_now_does_not_come_twice_by_offsets(world: World, client: Client) -> None:
+    topic = world.topic([{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}, {"id": 3, "n": "x"}], partitions=1)
+    world.run(world.pipeline(topic, "wider", schema={"id": "long", "n": "int"}))
+    world.spark_sql("ALTER TABLE {}.wider ALTER COLUMN n TYPE bigint")
+    after = world.pipeline(topic, "wider", schema={"id": "long", "n": "long"})
+    with pytest.raises(Conflict, match=rf"1 dead letter .* good .*: {topic}/0:1\. .*frazil dlq replay"):
+        by_offsets(world, client, after, f"{topic}=0:0-3", at_once=True)
+    assert [one["n"] for one in world.rows("wider")] == [7]
+    # As the error says: without its letter, the record comes with the correction.
+    world.spark_sql("DELETE FROM {}.wider_dead_letters WHERE offset = 1")
+    by_offsets(world, client, after, f"{topic}=0:0-3", at_once=True)
+    assert [one["n"] for one in world.rows("wider")] == [7, 5_000_000_000]
+
+
+def test_letters_that_are_put_back_before_it_is_published(world: World, client: Client) -> None:
+    topic = world.topic([record(0), {"id": "x", "word": "back"}], partitions=1)
+    pipeline = world.pipeline(topic, "repaired")
+    world.run(pipeline)
+    made = by_offsets(world, client, pipeline, f"{topic}=0:0-2")
+    with closing(Lake(world.spark, client)) as lake:
+        replay(pipeline, world.spark, lake, Choice(), lambda value: value.replace(b'"x"', b"1"))
+    with pytest.raises(Conflict, match="put dead letters of the pipeline back"):
+        publish(world.spark, "paths.repaired", made.correction.id, catalog=client)
+    assert words(world, "repaired") == {0: "w0", 1: "back"}
+
+
+def test_a_transform_over_several_records_is_refused_by_offsets(world: World, client: Client) -> None:
+    topic = world.topic(records(4))
+    world.run(world.pipeline(topic, "grouped", transform="SELECT DISTINCT word FROM source"))
+    world.produce(topic, records(4))
+    world.run(world.pipeline(topic, "grouped", transform="SELECT DISTINCT word FROM source"))
+    assert len(world.rows("grouped", by=("word",))) == 8
+    for transform in (
+        "SELECT DISTINCT word FROM source",
+        "SELECT max(word) AS word FROM source GROUP BY id",
+        "SELECT word FROM source LIMIT 5",
+        "SELECT first(word) OVER (ORDER BY id) AS word FROM source",
+    ):
+        pipeline = world.pipeline(topic, "grouped", transform=transform)
+        with pytest.raises(Unsupported, match=r"several records of a round.*--where"):
+            by_offsets(world, client, pipeline, f"{topic}=0:0-4,1:0-4")
+    wrong = world.pipeline(topic, "grouped", transform="SELECT none AS word FROM source")
+    with pytest.raises(InvalidConfig, match="does not fit the source"):
+        by_offsets(world, client, wrong, f"{topic}=0:0-4,1:0-4")
+    # A table of the catalog is the same for each record.
+    joined = "SELECT t.word FROM source s JOIN (SELECT DISTINCT word FROM lake.paths.grouped) t USING (word)"
+    pipeline = world.pipeline(topic, "grouped", transform=joined)
+    done = by_offsets(world, client, pipeline, f"{topic}=0:0-4,1:0-4")
+    assert done.difference is not None
+    assert done.difference.total.unchanged == 8
+
+
 def test_of_a_hot_table_the_tail_still_wins(hot: HotWorld) -> None:
     orders = hot.table(version=3)
     orders.put(*(row(number) for number in range(6))).tier()
@@ -179,3 +264,30 @@ def test_a_range_of_a_hot_tables_log_is_restored(hot: HotWorld) -> None:
     clicks.put(row(8)).check()
     record_of = json.loads(made.correction.record.encode())
     assert record_of["range"] == offsets
+
+
+def test_letters_of_a_hot_table_are_neither_lost_nor_rows_as_well(hot: HotWorld) -> None:
+    bad = f"hotread.bad{os.getpid()}"
+    clicks = hot.table(
+        {"id": "long required", "n": "int"}, (), partitions=1, properties={"frazil.hot.dead-letters": bad}
+    )
+    clicks.put({"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}, {"id": 3, "n": "x"}).tier()
+    use_catalog(hot.spark, "hots", hot.client)
+
+    def again(name: str = clicks.name) -> Corrected:
+        offsets = f"{name}=0:0-3"
+        return frazil.correct(hot.spark, name, offsets=offsets, publish=True, catalog=hot.client)
+
+    again()
+    hot.spark.sql(f"ALTER TABLE hots.{clicks.name} ALTER COLUMN n TYPE bigint")
+    with pytest.raises(Conflict, match=rf"1 dead letter .* good .*: {clicks.topic}/0:1\. .*{bad}"):
+        again()
+    hot.spark.sql(f"DELETE FROM hots.{bad} WHERE offset = 1")
+    again()
+    clicks.check(expected=[{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}])
+    hot.spark.sql(f"ALTER TABLE hots.{clicks.name} DROP COLUMN n")
+    hot.spark.sql(f"ALTER TABLE hots.{clicks.name} ADD COLUMN n int")
+    with pytest.raises(
+        Conflict, match=rf"1 record .* bad .*: {clicks.topic}/0:1 \(n: found 5000000000, .*--where"
+    ):
+        again()

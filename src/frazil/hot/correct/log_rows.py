@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -12,27 +12,32 @@ from pyroaring import BitMap64
 from frazil.core.correction import Recipe, show_offsets
 from frazil.core.errors import Conflict, FrazilError, InvalidConfig, SourceChanged, Unsupported
 from frazil.core.schema import Schema
+from frazil.hot.correct.letters import Differing, Merged, Positions, letters_of, require_none
 from frazil.hot.correct.offsets import LogRange, find_range, range_files
 from frazil.hot.correct.place import FILE, Place, Selection
 from frazil.hot.correct.replacing import Coming
 from frazil.hot.correct.rows import as_error, fitted
-from frazil.hot.read.spark import tail_frame
-from frazil.hot.read.tail import GONE, TailRead
+from frazil.hot.read.tail import TailRead
 from frazil.hot.table import TIERING, HotTable, hot_table
-from frazil.stream.config.model import KafkaSource, PipelineConfig
-from frazil.stream.decoding import Reading, decoded
+from frazil.lake.session import use_catalog
+from frazil.stream.config.model import CatalogConfig, KafkaSource, PipelineConfig
+from frazil.stream.decoding import Reading, Rows, decoded
 from frazil.stream.fit import followed
 from frazil.stream.frames import TaskFailed, apply_transform
+from frazil.stream.jobs import rows_schema
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import KafkaLog, kafka_source
 from frazil.stream.needs import Lacking
+from frazil.stream.rebuild.possible import require_by_record
 from frazil.stream.rounds import cut
 from frazil.stream.source import Slice
 from frazil.stream.spark_types import to_spark
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast
-    from pyspark.sql import DataFrame
+    from pyspark import Accumulator, Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -93,6 +98,7 @@ def writer_of(place: Place, config: PipelineConfig | None) -> PipelineConfig | H
             f"pipeline '{config.name}' {why}: a range of its log is no range of {place}. Correct it by a "
             "predicate over its columns (--where) instead"
         )
+    _require_by_record(place, config)
     return config
 
 
@@ -153,16 +159,21 @@ def _require_kept(place: Place, source: KafkaSource, found: LogRange) -> None:
 
 
 def _of_hot(place: Place, hot: HotTable, found: LogRange, kafka: Mapping[str, str]) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
-
     reader = KafkaReader(hot.settings(kafka), keys=True)
     read = TailRead(str(place), reader, place.schema, (), hot.letters is not None)
-    frame = tail_frame(place.spark, read, found.slices())
-    return frame.where(~F.col(f"`{GONE}`")).drop(GONE)
+    log = _Log(read, _tail, place.schema, tuple((one,) for one in found.slices()))
+    return _decoded(place.spark, place, hot.pipeline(kafka), log)
+
+
+def _tail(read: TailRead, slices: Sequence[Slice]) -> Iterator[Rows]:
+    """Without a key all of them are rows: none is deleted."""
+    for part in slices:
+        for found in read.decoded(part):
+            yield Rows(found.raw, found.rows, found.bad)
 
 
 def _of_pipeline(place: Place, config: PipelineConfig, found: LogRange) -> DataFrame:
-    session, wanted = place.spark.newSession(), config.metadata
+    session, wanted = _session(place, config), config.metadata
     settings = kafka_source(config, "a correction by offsets").settings
     reading = Reading(
         KafkaReader(settings, bool(wanted.key), bool(wanted.headers)),
@@ -174,23 +185,79 @@ def _of_pipeline(place: Place, config: PipelineConfig, found: LogRange) -> DataF
         largest=config.limits.bytes_per_record,
     )
     tasks = cut(found.slices(), session.sparkContext.defaultParallelism)
-    sent: Broadcast[Reading] = session.sparkContext.broadcast(reading)
-    numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-    frame = numbers.mapInArrow(_reading(sent, tasks, reading.columns), reading.columns.to_spark_ddl())
+    frame = _decoded(session, place, config, _Log(reading, decoded, reading.columns, tasks))
     return frame if config.transform is None else apply_transform(config.transform, frame)
 
 
+def _session(place: Place, config: PipelineConfig) -> SparkSession:
+    """One in which the transform finds what it finds when the pipeline runs."""
+    session = place.spark.newSession()
+    if config.transform is not None:
+        use_catalog(session, CatalogConfig.name, place.client)
+    return session
+
+
+def _require_by_record(place: Place, config: PipelineConfig) -> None:
+    """Unsupported: the range may be of several rounds, and a transform over them all gives other rows."""
+    session = _session(place, config)
+    # What is no query over the source is told as that.
+    rows_schema(session, config)
+    try:
+        require_by_record(session, config)
+    except Unsupported:
+        raise Unsupported(
+            f"the transform of pipeline '{config.name}' looks at several records of a round together (a "
+            "GROUP BY, DISTINCT, LIMIT, window or join of the source with itself), so a range of its log "
+            f"has no rows of its own. Correct {place} by a predicate (--where) instead"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Log(Generic[T]):
+    """Slices of a log by tasks, and how they are read there."""
+
+    reading: T = field(repr=False)
+    decode: Callable[[T, Sequence[Slice]], Iterator[Rows]]
+    columns: Schema
+    tasks: tuple[tuple[Slice, ...], ...]
+
+
+def _decoded(spark: SparkSession, place: Place, config: PipelineConfig, log: _Log[T]) -> DataFrame:
+    """The records as rows. Conflict: those that are none are not those that wait as letters."""
+    context, slices = spark.sparkContext, [one for task in log.tasks for one in task]
+    sent = context.broadcast((log.reading, letters_of(spark, place, config, slices)))
+    differing = context.accumulator(Differing(), Merged())
+    try:
+        numbers = spark.range(0, len(log.tasks), 1, max(1, len(log.tasks)))
+        read = _reading(sent, log.decode, log.tasks, log.columns, differing)
+        # Of a frame that is read later, a transform may leave records out, and with them what is bad.
+        frame = numbers.mapInArrow(read, log.columns.to_spark_ddl()).localCheckpoint(eager=True)
+        require_none(place, config, differing.value)
+    finally:
+        # PySpark keeps every accumulator for ever.
+        differing.value = Differing()
+        sent.destroy()
+    return frame
+
+
 def _reading(
-    sent: Broadcast[Reading], tasks: tuple[tuple[Slice, ...], ...], columns: Schema
+    sent: Broadcast[tuple[T, Positions]],
+    decode: Callable[[T, Sequence[Slice]], Iterator[Rows]],
+    tasks: tuple[tuple[Slice, ...], ...],
+    columns: Schema,
+    differing: Accumulator[Differing],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reading, letters = sent.value
+        found = Differing()
         for number in numbers:
             for index in number.column(0).to_pylist():
                 try:
-                    # Bad records are letters already, or end this as they end the pipeline.
-                    for rows in decoded(sent.value, tasks[index]):
+                    for rows in decode(reading, tasks[index]):
+                        found.note(rows, letters)
                         yield to_spark(rows.batch, columns)
                 except (FrazilError, Lacking) as error:
                     raise TaskFailed(error) from None
+        differing.add(found)
 
     return read

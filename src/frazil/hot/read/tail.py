@@ -55,15 +55,20 @@ class TailRead:
 
     def changes(self, part: Slice) -> Iterator[pa.RecordBatch]:
         """Every change of a slice in its order, with `GONE` and `OFFSET`; batches may be empty."""
+        for changes in self.decoded(part):
+            gone = pc.equal(changes.order.column("op"), int(Op.DELETE))
+            rows = changes.rows.append_column(pa.field(GONE, pa.bool_(), False), gone)
+            yield rows.append_column(pa.field(OFFSET, pa.int64(), False), changes.order.column("offset"))
+
+    def decoded(self, part: Slice) -> Iterator[Changes]:
+        """The same as it comes from the decoder, with what is bad and left out."""
         decoder = change_decoder(JsonFormat(), self.schema, self.key)
         try:
             for raw in self.reader.read([part]):
                 changes = _decode(decoder, raw)
                 if changes.bad and not self.lenient:
                     raise self._bad(changes)
-                gone = pc.equal(changes.order.column("op"), int(Op.DELETE))
-                rows = changes.rows.append_column(pa.field(GONE, pa.bool_(), False), gone)
-                yield rows.append_column(pa.field(OFFSET, pa.int64(), False), changes.order.column("offset"))
+                yield changes
         except SourceChanged as error:
             raise SourceChanged(
                 f"the tail of the hot table {self.table} cannot be read; if the log was trimmed since it was "
