@@ -34,7 +34,7 @@ def started(data_dir: Path, *arguments: str, environment: dict[str, str] | None 
             assert line, server.communicate()[1]
             text += line
         server.send_signal(signal.SIGTERM)
-        return text + server.communicate(timeout=20)[1]
+        return text + server.communicate(timeout=60)[1]
     finally:
         server.kill()
         server.communicate()

@@ -400,7 +400,7 @@ def on_a_terminal(uri: str, answers: Mapping[str, str], *arguments: str) -> tupl
                 break
             if waiting and waiting[0][0] in shown:
                 os.write(controller, f"{waiting.pop(0)[1]}\n".encode())
-        return process.wait(10), shown
+        return process.wait(60), shown
     finally:
         process.kill()
         process.wait()

@@ -57,7 +57,7 @@ def network(frazil_sqlite: FrazilServer) -> Iterator[FaultyNetwork]:
 @pytest.fixture
 def faulty(network: FaultyNetwork) -> Iterator[Client]:
     """A client at the end of the bad line."""
-    with Client(network.uri, retry=QUICK, timeout=5) as found:
+    with Client(network.uri, retry=QUICK, timeout=60) as found:
         yield found
 
 

@@ -69,7 +69,7 @@ class FaultyNetwork:
         return [seen.headers.get("idempotency-key") for seen in self.seen if seen.method == method]
 
     def stall(self) -> None:
-        self._closing.wait(30)
+        self._closing.wait(120)
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +113,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_DELETE = do_PUT = _serve  # noqa: N815 (the library's names)
 
     def _forward(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._network.upstream, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._network.upstream, timeout=60)
         try:
             sent = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
             connection.request(self.command, self.path, body or None, sent)

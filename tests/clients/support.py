@@ -13,7 +13,7 @@ from typing import Any
 
 from frazil.devstack.frazil_server import FrazilServer
 
-PURGE_SECONDS = 30.0
+PURGE_SECONDS = 120.0
 STRANGER = "not-of-this-table.parquet"
 
 
@@ -44,7 +44,7 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = PURGE_SECON
 
 def metric(server: FrazilServer, name: str) -> float:
     """The value of an unlabelled metric."""
-    with urllib.request.urlopen(f"{server.uri}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{server.uri}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
@@ -54,7 +54,7 @@ def call(method: str, url: str, body: object = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             status, text = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:

@@ -68,7 +68,7 @@ def test_it_runs_stays_up_and_cleans_up(tmp_path: Path) -> None:
         status, info = call("GET", f"{document['uri']}/management/v1/info")
         assert (status, info["bootstrapped"]) == (200, True)
         process.send_signal(signal.SIGINT)
-        story = process.communicate(timeout=60)[1]
+        story = process.communicate(timeout=180)[1]
     finally:
         process.kill()
     assert process.returncode == 0, story

@@ -296,15 +296,20 @@ def test_drop_keeps_files_and_gc_forbids_purge(catalog: Catalog, fresh: Fresh) -
 def test_a_table_that_waits_to_be_purged_cannot_come_back(
     server: FrazilServer, tmp_path: Path, fresh: Fresh
 ) -> None:
-    name = fresh()
-    body = {
-        "warehouse-name": name,
-        "storage-profile": {"type": "local", "path": str(tmp_path / "slow")},
-        "delete-profile": {"type": "soft", "expiration-seconds": 2},
-    }
-    status, answer = call("POST", f"{server.management_uri}/warehouse", body)
-    assert status == 201, answer
-    with load_catalog("slow", type="rest", uri=server.catalog_uri, warehouse=name) as catalog:
+    def waiting(seconds: int) -> Catalog:
+        """A warehouse that purges so long after a drop."""
+        name = fresh()
+        body = {
+            "warehouse-name": name,
+            "storage-profile": {"type": "local", "path": str(tmp_path / name)},
+            "delete-profile": {"type": "soft", "expiration-seconds": seconds},
+        }
+        status, answer = call("POST", f"{server.management_uri}/warehouse", body)
+        assert status == 201, answer
+        return load_catalog("slow", type="rest", uri=server.catalog_uri, warehouse=name)
+
+    # However long the attempts take here: the purge is not due before they are over.
+    with waiting(3600) as catalog:
         table = new_table(catalog, "ns")
         table.append(floes(1))
         older = table.metadata_location
@@ -316,4 +321,10 @@ def test_a_table_that_waits_to_be_purged_cannot_come_back(
         for metadata in (table.metadata_location, older):
             with pytest.raises(TableAlreadyExistsError, match="purge"):
                 catalog.register_table(("ns", "again"), metadata)
+        assert files_below(table.location()) == files
+    with waiting(2) as catalog:
+        table = new_table(catalog, "ns")
+        table.append(floes(1))
+        assert files_below(table.location())
+        catalog.purge_table(table.name())
         wait_until(lambda: not files_below(table.location()), "the purge is due after two seconds")

@@ -27,6 +27,8 @@ from frazil.jvm.java import find_java
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 ON_SQLITE = "on SQLite"
+#: Until a server has started, or ended.
+_SECONDS = 120.0
 MARK = "\0exported:"
 EXPORTED = "\nprintf '\\0exported:'; env -0 | grep -zE '^(FRAZIL_|OAUTH_|PG)' || true"
 SERVE = re.compile(r"^frazil serve$", re.MULTILINE)
@@ -70,7 +72,7 @@ class Reader:
     def stop(self) -> None:
         if self.server is not None:
             self.server.terminate()
-            self.server.wait(20)
+            self.server.wait(_SECONDS)
 
     def _here(self, text: str) -> str:
         for old, new in self.replacements.items():
@@ -100,7 +102,7 @@ class Reader:
             env=self._environment(),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         assert answer.returncode == 0, f"{block}:\n{answer.stdout}\n{answer.stderr[-3000:]}"
@@ -119,7 +121,7 @@ class Reader:
             self.server = subprocess.Popen(
                 ["frazil", "serve"], cwd=self.home, env=self._environment(), stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _SECONDS
         while status(self.port, "/health") != 200:
             assert self.server.poll() is None and time.monotonic() < deadline, (  # noqa: PT018
                 f"{block}: the server did not start:\n{(self.home / 'serve.log').read_text()}"

@@ -30,7 +30,7 @@ def test_every_row_is_compared_in_the_end(frazil_sqlite: FrazilServer) -> None:
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=600)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ def test_it_runs_by_itself(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr[-4000:]

@@ -25,7 +25,7 @@ from frazil.jvm.java import find_java
 PROGRAM = Path(__file__).parents[2] / "examples" / "sensors" / "sensors.py"
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-_SECONDS = 240
+_SECONDS = 600
 
 
 @dataclass
@@ -74,7 +74,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            process.wait(60)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_ctrl_c_by_spark_submit(frazil_sqlite: FrazilServer, tmp_path: Path) -> 
         assert any(line.startswith("Published") and "4 in all" in line for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=_SECONDS)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _SECONDS
         while _alive(process.pid):
             assert time.monotonic() < deadline
             time.sleep(0.2)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.cimpl import NewPartitions
+from tests.hot.support import PATIENCE, grow
 
 import frazil
 from frazil.client import Client
@@ -59,7 +59,7 @@ def orders(client: Client, brokers: dict[str, str]) -> HotTable:
 def log(table: HotTable) -> list[tuple[int, bytes | None, bytes | None]]:
     """Partition, key and value of every record; those of a partition in order."""
     consumer = Consumer({**table.settings({}), "group.id": "none", "enable.partition.eof": False})
-    partitions = consumer.list_topics(table.topic, 10).topics[table.topic].partitions
+    partitions = consumer.list_topics(table.topic, PATIENCE).topics[table.topic].partitions
     ends = {
         number: consumer.get_watermark_offsets(TopicPartition(table.topic, number))[1]
         for number in partitions
@@ -67,7 +67,7 @@ def log(table: HotTable) -> list[tuple[int, bytes | None, bytes | None]]:
     consumer.assign([TopicPartition(table.topic, number, 0) for number in partitions])
     found: list[tuple[int, bytes | None, bytes | None]] = []
     while len(found) < sum(ends.values()):
-        message = consumer.poll(10)
+        message = consumer.poll(PATIENCE)
         assert message is not None
         assert message.error() is None
         found.append((message.partition() or 0, message.key(), message.value()))
@@ -182,8 +182,7 @@ def test_a_table_without_a_key(client: Client, brokers: dict[str, str]) -> None:
 
 
 def test_the_log_must_be_the_tables_own(orders: HotTable, kafka: Kafka) -> None:
-    (grown,) = kafka.admin.create_partitions([NewPartitions(orders.topic, 5)]).values()
-    grown.result(30)
+    grow(kafka, orders.topic, 5)
     with pytest.raises(SourceChanged, match="partitions and has 5"):
         Writer(orders)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1"):

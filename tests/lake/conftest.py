@@ -47,10 +47,17 @@ def network(frazil_sqlite: FrazilServer) -> Iterator[CommitNetwork]:
 
 
 @pytest.fixture
-def far_lake(spark: SparkSession, network: CommitNetwork) -> Iterator[Lake]:
+def answer_ms() -> int:
+    """How long an answer of the catalog is waited for: where all cores are busy, one that is given up is an
+    accident that nobody asked for. Tests in which nobody answers say less."""
+    return 60_000
+
+
+@pytest.fixture
+def far_lake(spark: SparkSession, network: CommitNetwork, answer_ms: int) -> Iterator[Lake]:
     """The catalog as seen through the network."""
     with Client(network.uri) as client:
-        opened = Lake(spark, client, settings={"rest.client.socket-timeout-ms": "1500"})
+        opened = Lake(spark, client, settings={"rest.client.socket-timeout-ms": str(answer_ms)})
         yield opened
         opened.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.client.faulty import Fault, FaultyNetwork, Reply, Seen
@@ -23,6 +23,11 @@ class Accident:
     arrives: bool = False
     #: It gets the request when `release` is called.
     late: bool = False
+
+
+def answered_within(accidents: Sequence[Accident]) -> int:
+    """Milliseconds for `answer_ms`: not many where nobody answers."""
+    return 5_000 if any(one.fault is Fault.STALL for one in accidents) else 60_000
 
 
 class CommitNetwork(FaultyNetwork):
@@ -57,7 +62,7 @@ class CommitNetwork(FaultyNetwork):
         return [self.send(seen) for seen in late]
 
     def send(self, seen: Seen) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.upstream, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.upstream, timeout=60)
         try:
             headers = {k: v for k, v in seen.headers.items() if k not in _NOT_PASSED_ON}
             connection.request(seen.method, seen.path, seen.body, headers)

@@ -108,27 +108,29 @@ def test_a_table_tells_its_newest_state_after_a_refresh(lake: Lake, table: LakeT
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "expected", "seconds"),
     [
-        (refusal(401, "NotAuthorizedException"), Unauthenticated),
-        (refusal(403, "ForbiddenException"), NotAllowed),
-        (refusal(404, "NoSuchTableException"), NoSuchTable),
-        (refusal(500, "InternalServerError"), Unavailable),
-        (Reply(502, b"<html>"), Unavailable),
-        (Fault.STALL, Unavailable),
+        (refusal(401, "NotAuthorizedException"), Unauthenticated, 60),
+        (refusal(403, "ForbiddenException"), NotAllowed, 60),
+        (refusal(404, "NoSuchTableException"), NoSuchTable, 60),
+        (refusal(500, "InternalServerError"), Unavailable, 60),
+        (Reply(502, b"<html>"), Unavailable, 60),
+        # What is answered is answered sooner than that.
+        (Fault.STALL, Unavailable, 5),
     ],
     ids=["401", "403", "404", "500", "502", "no answer"],
 )
 def test_refusals(
     answer: Fault | Reply,
     expected: type[FrazilError],
+    seconds: int,
     spark: SparkSession,
     network: FaultyNetwork,
     table: LakeTable,
 ) -> None:
     """Each is told in one line, by its class, and without the token."""
     with Client(network.uri, token=SECRET) as client:
-        lake = Lake(spark, client, settings={"rest.client.socket-timeout-ms": "500"})
+        lake = Lake(spark, client, settings={"rest.client.socket-timeout-ms": f"{seconds}000"})
         far = lake.load(table.namespace, table.name)
         network.faults = [answer] * 2
         with pytest.raises(expected) as raised:
@@ -202,7 +204,7 @@ def test_a_jvm_that_was_killed(frazil_sqlite: FrazilServer, table: LakeTable) ->
         [sys.executable, "-c", PROGRAM, frazil_sqlite.uri, table.name],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert answer.stdout.count("Spark's JVM ended. Nothing is lost") == 2, answer.stdout + answer.stderr

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.client.faulty import Fault, Reply
 from tests.lake.conftest import SCHEMA, MakeTable
-from tests.lake.network import Accident, CommitNetwork
+from tests.lake.network import Accident, CommitNetwork, answered_within
 from tests.lake.pairs import P, Pair
 from tests.lake.support import at, first, foreign_append, local, write_file
 from tests.lake.test_writers import claim, roll_back
@@ -116,7 +116,9 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("accidents", UNKNOWN.values(), ids=UNKNOWN.keys())
+@pytest.mark.parametrize(
+    ("accidents", "answer_ms"), [(one, answered_within(one)) for one in UNKNOWN.values()], ids=UNKNOWN.keys()
+)
 def test_an_unknown_outcome(accidents: list[Accident], far: Pair, network: CommitNetwork) -> None:
     network.accidents = [*accidents]
     stamp = far.commit([3], [4])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.client.faulty import Fault, Reply
-from tests.lake.network import Accident, CommitNetwork
+from tests.lake.network import Accident, CommitNetwork, answered_within
 from tests.lake.support import Reader, commit, first, foreign_append, local
 
 from frazil.core.errors import CommitFailed, CommitStateUnknown, InvalidInput, Superseded
@@ -77,7 +77,9 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("accidents", UNKNOWN.values(), ids=UNKNOWN.keys())
+@pytest.mark.parametrize(
+    ("accidents", "answer_ms"), [(one, answered_within(one)) for one in UNKNOWN.values()], ids=UNKNOWN.keys()
+)
 def test_an_unknown_outcome(
     accidents: list[Accident], writer: PipelineWriter, network: CommitNetwork, reader: Reader
 ) -> None:

@@ -10,13 +10,16 @@ from frazil.devstack.reference import ReferenceCatalog
 from frazil.lake.session import is_secret, python_of_workers, spark_settings
 
 PROGRAM = """
-import os, pathlib, sys
+import contextlib, os, pathlib, sys
 from frazil.lake.session import spark_session, spark_settings
 hidden = "=".join(("melt", "wa:ter # \\\\ ü!"))  # not as this program's own arguments have it
 secret = {"spark.frazil.secret": hidden, "spark.frazil.open": "floe"}
 spark = spark_session(secret | spark_settings(sys.argv[1], sys.argv[2]))
 assert spark.conf.get("spark.frazil.secret") == hidden, spark.conf.get("spark.frazil.secret")
-commands = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
+commands = []
+for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    with contextlib.suppress(OSError):  # of others, which end while this one reads
+        commands.append(path.read_bytes())
 assert any(b"spark.frazil.open=floe" in words for words in commands)
 assert not any(hidden.encode() in words for words in commands)
 assert "PYSPARK_SUBMIT_ARGS" not in os.environ

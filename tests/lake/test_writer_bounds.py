@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 }
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_texts(text: str) -> None:
     low, high = lower_bound("string", text.encode()), upper_bound("string", text.encode())
@@ -46,6 +47,7 @@ def test_texts(text: str) -> None:
     assert high is not None or text[:16] == "\U0010ffff" * 16
 
 
+@settings(deadline=None)
 @given(BYTES)
 def test_bytes(data: bytes) -> None:
     low, high = lower_bound("binary", data), upper_bound("binary", data)

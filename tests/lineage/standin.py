@@ -117,7 +117,7 @@ class StandIn:
                 reply = None
         if reply is not None:
             if reply.stall:
-                self._closing.wait(30)
+                self._closing.wait(120)
             return reply
         if self.authorization is not None and authorization != self.authorization:
             return Reply(401, b"")

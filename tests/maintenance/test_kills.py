@@ -83,14 +83,14 @@ def test_killed_at_work(
     seed: int,
 ) -> None:
     killed(frazil_sqlite, table, step, seed)
-    found = reader.stamp("orders")
-    assert found is not None
-    assert found.written >= 8
-    reader.check("orders", list(range(found.written)))
+    # Until somebody takes over, what the killed one sent last may land.
     writer = claim("orders")
+    written = writer.stamp.written
+    assert written >= 8
+    assert reader.check("orders", list(range(written))) == writer.stamp
     for _ in range(12):
         commit(writer, [writer.stamp.written])
     own = table.lake.load_for_jobs(table.namespace, table.name)
     assert merge_files(spark, own, SIZE, 1000).files >= 12
     expire(own, plan_of(own).expire)
-    assert reader.check("orders", list(range(found.written + 12))) == writer.stamp
+    assert reader.check("orders", list(range(written + 12))) == writer.stamp

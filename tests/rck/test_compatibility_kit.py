@@ -75,19 +75,21 @@ def server_for_the_kit(database_url: str | None = None) -> Iterator[FrazilServer
     layout = {"type": "full-hierarchy", "namespace": f"{PLACED}{{name}}", "tabular": "{uuid}"}
     profile = {"type": "local", "path": TEMPORARY, "storage-layout": layout}
     body = json.dumps({"warehouse-name": WAREHOUSE, "storage-profile": profile}).encode()
-    with (
-        tempfile.TemporaryDirectory(prefix="frazil-kit-", dir="/var/tmp") as directory,
-        FrazilServer(Path(directory), database_url=database_url) as server,
-    ):
-        headers = {"content-type": "application/json"}
-        request = urllib.request.Request(f"{server.management_uri}/warehouse", body, headers, method="POST")
-        with urllib.request.urlopen(request) as answer:
-            assert answer.status == 201
-        try:
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="frazil-kit-", dir="/var/tmp") as directory,
+            FrazilServer(Path(directory), database_url=database_url) as server,
+        ):
+            headers = {"content-type": "application/json"}
+            address = f"{server.management_uri}/warehouse"
+            request = urllib.request.Request(address, body, headers, method="POST")
+            with urllib.request.urlopen(request) as answer:
+                assert answer.status == 201
             yield server
-        finally:
-            for left in Path(TEMPORARY).glob(f"{PLACED}*"):
-                shutil.rmtree(left)
+    finally:
+        # Not before the server has ended: it is still deleting the files of tables that the kit purged.
+        for left in Path(TEMPORARY).glob(f"{PLACED}*"):
+            shutil.rmtree(left)
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])

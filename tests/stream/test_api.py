@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +14,7 @@ from tests.stream.support import kafka_of
 
 import frazil
 from frazil.core.errors import FrazilError, InvalidConfig, SourceChanged
+from frazil.stream import api
 from frazil.stream.api import _pipelines, _watch
 from frazil.stream.runner import Runner
 
@@ -42,16 +43,8 @@ def test_a_file_or_pipelines(tmp_path: Path) -> None:
         assert made.hash == one.hash == found.pipelines[0].hash
 
 
-@pytest.fixture
-def _interrupts() -> Iterator[None]:
-    """As in a program that nobody took SIGINT from: other tests run servers in this process."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Stubborn:
-    """Runs until it is told to stop, so many times; interrupts itself as somebody at the keyboard would."""
+    """Runs until it is told to stop, so many times; is interrupted as by somebody at the keyboard."""
 
     def __init__(self, times: int) -> None:
         self.told: list[str] = []
@@ -59,32 +52,53 @@ class Stubborn:
         self._go_on = threading.Event()
 
     def run(self) -> dict[str, FrazilError]:
-        os.kill(os.getpid(), signal.SIGINT)
-        self._go_on.wait(30)
+        self._go_on.wait(120)
         return {}
 
     def stop(self) -> None:
         self.told.append("stop")
         if len(self.told) == self._times:
             self._go_on.set()
-        else:
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     def abort(self) -> None:
         self.told.append("abort")
         self._go_on.set()
 
 
-@pytest.mark.usefixtures("_interrupts")
-def test_an_interrupt_finishes_the_round() -> None:
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """So many times, each when the runner is waited for.
+
+    As in a program that nobody took SIGINT from: other tests run servers in this process.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    wait = api._wait
+
+    def times(count: int) -> None:
+        left = iter(range(count))
+
+        def interrupted(worker: threading.Thread) -> None:
+            # By the thread that waits, so that it comes neither before it waits nor too late.
+            if next(left, None) is not None:
+                os.kill(os.getpid(), signal.SIGINT)
+            wait(worker)
+
+        monkeypatch.setattr(api, "_wait", interrupted)
+
+    yield times
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_finishes_the_round(interrupt: Callable[[int], None]) -> None:
     runner = Stubborn(1)
+    interrupt(1)
     _watch(cast("Runner", runner))
     assert runner.told == ["stop"]
 
 
-@pytest.mark.usefixtures("_interrupts")
-def test_a_second_interrupt_ends_at_once() -> None:
+def test_a_second_interrupt_ends_at_once(interrupt: Callable[[int], None]) -> None:
     runner = Stubborn(2)
+    interrupt(2)
     with pytest.raises(KeyboardInterrupt):
         _watch(cast("Runner", runner))
     assert runner.told == ["stop", "abort"]

@@ -90,7 +90,7 @@ def world(kafka: Kafka, frazil_sqlite: FrazilServer, tmp_path: Path, command: Co
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for number in range(4):
         producer.produce(topic, json.dumps({"id": number}), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return World(
         topic,
         f"plan_{name}",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from frazil.core.errors import InvalidConfig, NotAllowed, NotFound, Unauthenticated, Unavailable
-from frazil.devstack.ports import free_port
 from frazil.devstack.registry import SchemaRegistry
 from frazil.stream import registry as module
 from frazil.stream.config.model import Registry
@@ -122,13 +122,15 @@ def test_an_id_is_asked_for_once(serve: Callable[[Answer], Fake], monkeypatch: p
 
     server = serve(answer)
     settings = Registry(server.url)
+    # However long the requests below take.
+    monkeypatch.setattr(module, "_UNKNOWN_SECONDS", 3600.0)
     for _ in range(3):
         assert RegistryClient(pickle.loads(pickle.dumps(settings))).schema(1).text == '"int"'
         with pytest.raises(NotFound):
             RegistryClient(settings).schema(2)
     assert len(server.asked) == 2
     there.add(2)
-    later = time.monotonic() + 60
+    later = time.monotonic() + 3600
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert RegistryClient(settings).schema(2).text == '"int"'
 
@@ -173,8 +175,11 @@ def test_no_answer(serve: Callable[[Answer], Fake]) -> None:
     with pytest.raises(Unavailable, match="500"):
         RegistryClient(Registry(server.url)).schema(1)
     assert len(server.asked) == 4
-    with pytest.raises(Unavailable, match="ConnectError"):
-        RegistryClient(Registry(f"http://127.0.0.1:{free_port()}")).schema(1)
+    # Nobody listens there, nor can anybody else take the port meanwhile.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(Unavailable, match="ConnectError"):
+            RegistryClient(Registry(f"http://127.0.0.1:{taken.getsockname()[1]}")).schema(1)
 
 
 @pytest.mark.parametrize(

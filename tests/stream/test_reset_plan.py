@@ -32,7 +32,7 @@ class Scene:
         for number in range(20):
             at = int((DAY + timedelta(days=number // 2)).timestamp() * 1000)
             producer.produce(self.topic, b"{}", partition=number % 2, timestamp=at)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         source = KafkaSource({"bootstrap.servers": kafka.bootstrap_servers}, (self.topic,))
         table = TableConfig(("a",), "b")
         self.config = PipelineConfig(NAME, source, JsonFormat(), Schema((Field("id", "long"),)), table)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer, TopicPartition
+from tests.stream.support import PATIENCE, await_markers, delete_topic
 
 from frazil.client import Client
 from frazil.core.schema import Field, Schema, parse_type
@@ -84,7 +84,7 @@ class Trail:
         for number in range(self.produced, self.produced + count):
             value = {"id": number, "word": f"w{number}", "tags": [number, None] if number % 3 else None}
             chosen.produce(self.topic, json.dumps(value | more), partition=number % 2)
-        assert chosen.flush(30) == 0
+        assert chosen.flush(PATIENCE) == 0
         self.produced += count
 
     def transaction(self, count: int, *, commit: bool) -> None:
@@ -94,25 +94,21 @@ class Trail:
             "log_level": 0,
         }
         producer = Producer(settings)
-        producer.init_transactions(30)
+        producer.init_transactions(PATIENCE)
         producer.begin_transaction()
         self.produce(count, producer)
         if commit:
-            producer.commit_transaction(30)
+            producer.commit_transaction(PATIENCE)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(PATIENCE)
+        await_markers(self.kafka.admin, self.topic, 2)
 
     def trim(self, partition: int, before: int) -> None:
         (done,) = self.kafka.admin.delete_records([TopicPartition(self.topic, partition, before)]).values()
-        done.result(30)
+        done.result(PATIENCE)
 
     def make_topic_again(self) -> None:
-        admin = self.kafka.admin
-        admin.delete_topics([self.topic], operation_timeout=30)[self.topic].result(30)
-        deadline = time.monotonic() + 30
-        while self.topic in admin.list_topics(timeout=30).topics:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        delete_topic(self.kafka.admin, self.topic)
         self.kafka.create_topic(self.topic, partitions=2)
 
     def run(self) -> None:

@@ -59,7 +59,7 @@ class Running:
     def stopped(self) -> list[str]:
         return [event.pipeline for event in self.seen.events if isinstance(event, Stopped)]
 
-    def until(self, true: Callable[[], bool], seconds: float = 120.0) -> None:
+    def until(self, true: Callable[[], bool], seconds: float = 300.0) -> None:
         deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, self.seen.events[-5:]
@@ -94,13 +94,13 @@ class World:
         for number, record in enumerate(records):
             value = record if isinstance(record, bytes) else json.dumps(record).encode()
             producer.produce(topic, value, partition=number % partitions, **more)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def produce_nothing(self, topic: str) -> None:
         """A record without a value."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
         producer.produce(topic, None, partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def pipeline(self, topic: str, table: str, **settings: Any) -> PipelineConfig:
         settings = {"schema": SCHEMA, "freshness": "1s", "topics": topic} | settings
@@ -128,7 +128,7 @@ class World:
             yield run
         finally:
             runner.stop()
-            thread.join(60)
+            thread.join(300)
         assert not thread.is_alive()
 
     def rows(self, table: str, by: tuple[str, ...] = ("id",)) -> list[dict[str, Any]]:

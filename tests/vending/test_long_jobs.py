@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from tests.vending.support import BUCKET, VENDED, Lake
 from frazil.devstack.sts_proxy import Session, StsProxy
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-LIFETIME = 24
+#: Keys are used until half of it is over: the other half is for a batch on a busy machine.
+LIFETIME = 30
 PREFIX = "long-jobs"
 
 
@@ -45,7 +47,7 @@ def finished(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[F
         program = Path(__file__).with_name("long_jobs.py")
         command = [sys.executable, str(program), lake.server.uri, PREFIX, str(events), str(LIFETIME)]
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=400, check=False, cwd=events, env=_environment()
+            command, capture_output=True, text=True, timeout=600, check=False, cwd=events, env=_environment()
         )
         assert answer.returncode == 0, answer.stderr[-4000:]
         lines = answer.stdout.splitlines()
@@ -81,6 +83,12 @@ def _ids(lake: Lake, name: str, kind: str) -> list[int]:
     return sorted(ids)
 
 
+def _written_at(lake: Lake, files: list[str]) -> list[datetime]:
+    store = lake.admin()
+    keys = [file.removeprefix(f"s3://{BUCKET}/") for file in files]
+    return sorted(store.head_object(Bucket=BUCKET, Key=key)["LastModified"] for key in keys)
+
+
 def test_through_s3a_with_new_keys_between_batches(finished: Finished, lake: Lake) -> None:
     assert finished.summary["seconds"] > 2 * LIFETIME
     assert finished.summary["s3a_keys"] > 2
@@ -94,7 +102,9 @@ def test_through_s3fileio_which_renews_by_itself(finished: Finished, lake: Lake)
         [snapshot] = table.snapshots()
         files = table.inspect.files()
     assert ids == list(range(len(ids)))
-    assert len(ids) >= LIFETIME * BATCH, "the one append did not last"
+    # By the store's clock. How many files fit into that time is the machine's affair.
+    written = _written_at(lake, files["file_path"].to_pylist())
+    assert (written[-1] - written[0]).total_seconds() >= LIFETIME, "the one append did not last"
     assert files.num_rows * BATCH == len(ids)
     assert snapshot.summary is not None
     assert snapshot.summary["added-records"] == str(len(ids))

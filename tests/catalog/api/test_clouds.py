@@ -28,7 +28,7 @@ from frazil.devstack.azurite import Azurite
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.gcs import GcsEmulator
 
-_SECONDS = 20
+_SECONDS = 120
 
 
 @dataclass(frozen=True)

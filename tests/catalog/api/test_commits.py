@@ -25,7 +25,7 @@ Levels = tuple[str, ...]
 UUID = "11111111-2222-3333-4444-555555555555"
 
 
-def eventually(condition: Any, seconds: float = 10) -> None:
+def eventually(condition: Any, seconds: float = 120) -> None:
     """Background work is given a moment."""
     deadline = time.monotonic() + seconds
     while not condition():

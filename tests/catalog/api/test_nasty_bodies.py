@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,11 +186,16 @@ def test_twin_keys_mean_one_thing_to_all(victim: Victim) -> None:
 # --- Accepted, though large ---
 
 
-def test_five_thousand_columns_are_no_problem(victim: Victim) -> None:
-    import time
+def computed(pid: int) -> float:
+    """For how many seconds a process has computed, in user and in system mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+
+def test_five_thousand_columns_are_no_problem(victim: Victim) -> None:
     fields = [column(number, f"c{number}", "string") for number in range(5000)]
-    started = time.monotonic()
+    # The time that it computes: the time on the clock is also that of all others on this machine.
+    before = computed(victim.server.pid)
     catalog = victim.catalog
     created = catalog.create_table(NS, "wide", schema=schema(*fields)).ok()["metadata"]
     assert created["last-column-id"] == 5000
@@ -201,8 +208,8 @@ def test_five_thousand_columns_are_no_problem(victim: Victim) -> None:
     ).ok()["metadata"]
     assert len(changed["schemas"][1]["fields"]) == 5001
     assert catalog.load(NS, "wide").ok()["metadata"] == changed
-    seconds = time.monotonic() - started
-    print(f"5,000 columns: create, commit and load in {seconds:.2f} s")
+    seconds = computed(victim.server.pid) - before
+    print(f"5,000 columns: create, commit and load in {seconds:.2f} s of computing")
     assert seconds < 10
     catalog.send("DELETE", "/namespaces/ns/tables/wide").ok(204)
 

@@ -23,6 +23,8 @@ SCHEMA: Json = {
     "schema-id": 0,
     "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
 }
+# The server closes a connection that was idle for 5 s: a request on one would be lost, as if it had failed.
+_IDLE_SECONDS = 2.0
 
 
 class Told(StrEnum):
@@ -103,7 +105,9 @@ class Rest:
         try:
             connection.request(method, path, data, sent)
             response = connection.getresponse()
-            return Answer(response.status, response.read())
+            answer = Answer(response.status, response.read())
+            self._local.used = time.monotonic()
+            return answer
         except (OSError, http.client.HTTPException):
             self.close()
             return Answer(0)
@@ -134,6 +138,8 @@ class Rest:
         self.close()
 
     def _connection(self) -> http.client.HTTPConnection:
+        if time.monotonic() - getattr(self._local, "used", 0.0) > _IDLE_SECONDS:
+            self.close()
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self._timeout)
@@ -219,7 +225,7 @@ def staged_updates(metadata: Json) -> list[Json]:
     return updates
 
 
-def wait_until(condition: Any, seconds: float = 30, what: str = "") -> None:
+def wait_until(condition: Any, seconds: float = 120, what: str = "") -> None:
     """Poll until `condition()` is true."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -203,8 +203,9 @@ def test_a_crowd(arena: Arena) -> None:
                 wrong.append(f"{call}: {answer}")
             if answer.status == 200 and "lakekeeper" in call[1]:
                 folder = arena.root / place
-                # Another may have dropped it by now, and its purge removes emptied folders.
-                with suppress(FileNotFoundError):
+                # Another may have dropped it by now, and its purge removes emptied folders: one that was
+                # just found may be gone at the next look.
+                with suppress(FileNotFoundError, FileExistsError):
                     folder.mkdir(parents=True, exist_ok=True)
                     (folder / token).write_text(name)
         return wrong

@@ -63,6 +63,7 @@ class Op:
     removes: str = ""
     key: str | None = None
     began: float = 0.0
+    #: 0 while it is under way.
     ended: float = 0.0
     told: Told = Told.REFUSED
     statuses: list[int] = field(default_factory=list)
@@ -237,8 +238,8 @@ class Client:
             answer = answer if answer.told is Told.DONE else other
         else:
             answer = self._settle(servers[0], op, method, path, body)
-        op.ended = time.time()
         op.told = answer.told
+        op.ended = time.time()
         return answer
 
     def _settle(self, server: Rest, op: Op, method: str, path: str, body: Json | None) -> Answer:
@@ -314,8 +315,17 @@ class Client:
             server.close()
 
 
+#: What the clients have done by now, in no order; the last of each may be under way.
+SoFar = Callable[[], list[Op]]
+
+
 def run_clients(
-    servers: Sequence[Rest], *, clients: int, seconds: float, seed: int, disturb: Callable[[float], None]
+    servers: Sequence[Rest],
+    *,
+    clients: int,
+    seconds: float,
+    seed: int,
+    disturb: Callable[[float, SoFar], None],
 ) -> tuple[list[Op], list[str]]:
     """Let the clients loose; `disturb` is given the seconds and does its harm meanwhile."""
     for namespace in NAMESPACES:
@@ -330,7 +340,7 @@ def run_clients(
     for thread in threads:
         thread.start()
     try:
-        disturb(seconds)
+        disturb(seconds, lambda: [op for client in crowd for op in list(client.ops)])
     finally:
         stop.set()
         for thread in threads:

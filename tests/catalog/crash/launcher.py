@@ -73,6 +73,38 @@ def set_traps() -> None:
     app.HttpApp.__call__ = listening  # type: ignore[method-assign]
 
 
+def count_requests() -> Callable[[], Awaitable[None]]:
+    """What waits until an answer was given and no other request is under way.
+
+    Whoever starts the server learns that it is up before it dies over its work, and whoever asks for that
+    work has the answer: both would otherwise depend on who is quicker.
+    """
+    original = app.HttpApp.__call__
+    under_way, quiet = 0, asyncio.Event()
+
+    async def counted(self: app.HttpApp, scope: app.Scope, receive: bodies.Receive, send: app.Send) -> None:
+        nonlocal under_way
+        under_way += 1
+        quiet.clear()
+        try:
+            await original(self, scope, receive, send)
+        finally:
+            under_way -= 1
+            if not under_way:
+                quiet.set()
+
+    async def answered() -> None:
+        while True:
+            await quiet.wait()
+            # The event loop sends what was written at the end of its turn.
+            await asyncio.sleep(0)
+            if quiet.is_set():
+                return
+
+    app.HttpApp.__call__ = counted  # type: ignore[method-assign]
+    return answered
+
+
 def is_there(location: str) -> bool:
     return Path(location.removeprefix("file://")).exists()
 
@@ -112,6 +144,7 @@ def set_janitor() -> None:
     if not pause and allowed < 0:
         return
     original = LocalStorage.delete
+    answered = count_requests()
     deleted = 0
 
     async def one_by_one(self: LocalStorage, locations: Sequence[str]) -> list[tuple[str, str]]:
@@ -120,6 +153,7 @@ def set_janitor() -> None:
         for location in locations:
             there = is_there(location)
             if there and deleted == allowed:
+                await answered()
                 die()
             failures += await original(self, [location])
             deleted += there

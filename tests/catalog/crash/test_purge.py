@@ -124,7 +124,7 @@ def test_goes_on_after_each_kill(tmp_path: Path) -> None:
         rest.close()
         kills, left = 0, len(table.reachable)
         while True:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while server.running and not (table.gone and not db.query("SELECT 1 FROM purge")):
                 assert time.monotonic() < deadline, server.log_tail()
                 time.sleep(0.02)
@@ -176,13 +176,16 @@ def test_is_recorded_with_the_drop(postgres_url: Callable[[], str]) -> None:
 
 
 def test_a_slow_purge_keeps_its_lease(postgres_url: Callable[[], str]) -> None:
-    """It takes several leases; the other server looks all the time and leaves it alone."""
-    with two_servers(postgres_url(), poll=0.1, lease_ms=900, delete_pause=0.25) as (servers, clients, db):
+    """It takes longer than a lease; the other server looks all the time and leaves it alone.
+
+    A lease is renewed after a third of it: the rest is for a machine that has much else to do.
+    """
+    with two_servers(postgres_url(), poll=0.1, lease_ms=5000, delete_pause=0.6) as (servers, clients, db):
         table = write(servers[0], "t", appends=2)
         began = time.monotonic()
         drop(clients[0], "t")
         wait_until(lambda: not db.query("SELECT 1 FROM purge"), what="purge to be done")
-        assert time.monotonic() - began > 2, "the test is too quick to prove anything"
+        assert time.monotonic() - began > 5, "the test is too quick to prove anything"
         table.assert_only_purged()
         assert [row[0] for row in db.query("SELECT attempts FROM audit_purge WHERE op = 'DELETE'")] == [1]
 
@@ -272,7 +275,8 @@ def test_one_bad_purge_does_not_stop_the_others(tmp_path: Path) -> None:
         server.start()
         wait_until(lambda: db.query("SELECT 1 FROM purge WHERE attempts > 1"), what="the bad one to be tried")
         drop(rest, "good")
-        wait_until(lambda: good.gone, what="the good one to be purged")
+        # Its row goes after its files.
+        left = "SELECT name FROM purge"
+        wait_until(lambda: [row[0] for row in db.query(left)] == ["ns.bad"], what="the good one to be purged")
         good.assert_only_purged()
         assert all(path.exists() for path in bad.reachable)
-        assert len(db.query("SELECT 1 FROM purge")) == 1

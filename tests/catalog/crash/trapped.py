@@ -45,7 +45,7 @@ class TrappedServer(FrazilServer):
             environment={**command.environment, **traps, **path},
         )
 
-    def wait_dead(self, seconds: float = 20) -> None:
+    def wait_dead(self, seconds: float = 120) -> None:
         assert self._process is not None
         assert self._process.wait(seconds) == -9
 

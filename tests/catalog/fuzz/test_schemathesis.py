@@ -66,7 +66,7 @@ class Fuzz:
         self.server = server
         self.session = requests.Session()
         self.session.trust_env = False
-        document = self.session.get(f"{server.uri}/openapi.json", timeout=30).json()
+        document = self.session.get(f"{server.uri}/openapi.json", timeout=120).json()
         self.schema = schemathesis.openapi.from_dict(document)
         self.schema.config.update(base_url=server.uri)
         self.operations: dict[str, Any] = {}
@@ -116,7 +116,7 @@ class Fuzz:
             name = "v1" if "/views" in case.path else "g1" if "/generic-tables" in case.path else "t1"
             case.body = self.seeds.harmless(self.seeds.deepened(body, name) if deep else body)
         try:
-            response = case.call(session=self.session, timeout=30)
+            response = case.call(session=self.session, timeout=120)
         except (requests.exceptions.InvalidHeader, UnicodeEncodeError):
             return 0
         case.validate_response(response, checks=CHECKS)

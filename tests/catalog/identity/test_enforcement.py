@@ -61,7 +61,7 @@ def test_a_body_is_not_read_before_its_sender_is_known(world: World) -> None:
         b"POST /management/v1/warehouse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 1000000\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", world.server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", world.server.port), timeout=60) as connection:
         connection.sendall(request)
         assert connection.recv(64).startswith(b"HTTP/1.1 401 ")
 

@@ -6,13 +6,15 @@ import hashlib
 import hmac
 import json
 import time
+import uuid
 from collections.abc import Callable, Mapping
 
 import jwt
 import pytest
 from tests.catalog.api.client import Client
+from tests.catalog.api.generic.support import wait_until
 from tests.catalog.identity.issuer import Key, encoded, rsa_key
-from tests.catalog.identity.world import WHOAMI, World
+from tests.catalog.identity.world import WHOAMI, World, send
 
 pytestmark = pytest.mark.services
 
@@ -349,7 +351,10 @@ def test_the_log_says_why_and_never_holds_a_token(world: World) -> None:
     forged = [make(world) for make in FORGERIES.values()]
     for token in [*forged, world.good(), world.static_token]:
         world.ask(token)
-    time.sleep(0.2)
+    # Lines are written in their order, and some time after the answers: with the last, all are there.
+    last = uuid.uuid4().hex
+    send(world.server, "GET", WHOAMI, {"x-request-id": last})
+    wait_until(lambda: last in world.server.log.read_text(), "the log to be written")
     log = world.server.log.read_text()
     assert "its token was refused: it is not valid (ExpiredSignatureError)" in log
     assert '"principal":"oidc~alice"' in log

@@ -84,7 +84,7 @@ async def test_nobody_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_only_so_many_log_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hashes are made at a time, some wait, the rest is sent away; memory stays bounded."""
-    release, lock = threading.Event(), threading.Lock()
+    release, both, lock = threading.Event(), threading.Event(), threading.Lock()
     running, most = 0, 0
 
     def slow(_secret: str, _stored: str) -> bool:
@@ -92,7 +92,9 @@ async def test_only_so_many_log_in_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         with lock:
             running += 1
             most = max(most, running)
-        release.wait(20)
+            if running == 2:
+                both.set()
+        release.wait(120)
         with lock:
             running -= 1
         return True
@@ -101,7 +103,8 @@ async def test_only_so_many_log_in_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     checker = SecretChecker()
     try:
         logins = [asyncio.create_task(checker.matches("x", "stored")) for _ in range(100)]
-        await asyncio.sleep(0.1)
+        # All have asked before this goes on, and two of them are at work.
+        assert await asyncio.to_thread(both.wait, 60)
         refused = [task for task in logins if task.done()]
         assert len(refused) == 100 - 66
         assert all(isinstance(task.exception(), Unavailable) for task in refused)

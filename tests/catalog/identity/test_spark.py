@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.catalog.api.generic.support import wait_until
 from tests.cli.running import frazil
 
 from frazil.client import Client
@@ -32,8 +33,14 @@ class Guarded:
 
     def callers(self, operation: str) -> set[tuple[str | None, int]]:
         """Who called an operation, by the server's log, and with which status."""
-        lines = [line for line in self.server.log.read_text().splitlines() if line.startswith("{")]
-        entries = [json.loads(line) for line in lines]
+        # Lines are written some time after the answers.
+        wait_until(lambda: bool(self._callers(operation)), f"a line on {operation}")
+        return self._callers(operation)
+
+    def _callers(self, operation: str) -> set[tuple[str | None, int]]:
+        # The last line may be half written.
+        lines = self.server.log.read_text().splitlines(keepends=True)
+        entries = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
         return {
             (line["principal"], line["status"])
             for line in entries

@@ -239,10 +239,11 @@ def test_an_append_to_a_hundred_snapshots_costs_microseconds() -> None:
     updates = append(101)
     best = 1.0
     for _ in range(30):
-        start = time.perf_counter()
+        # What this thread computes: the time on the clock is also that of all others on this machine.
+        start = time.thread_time()
         for _ in range(20):
             m.apply_updates(table, updates, now_ms=T0 + 200, metadata_location="s3://b/x.metadata.json")
-        best = min(best, (time.perf_counter() - start) / 20)
+        best = min(best, (time.thread_time() - start) / 20)
     assert best < 0.0002
 
 
@@ -251,9 +252,9 @@ def test_expiring_one_by_one_is_linear() -> None:
     for number in range(1, 3001):
         updates = append(number)
         table = m.apply_updates(table, updates, now_ms=T0 + number, metadata_location=None)
-    start = time.perf_counter()
+    start = time.thread_time()
     after = m.apply_updates(
         table, [remove(i) for i in range(1, 3000)], now_ms=T0 + 5000, metadata_location=None
     )
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
     assert len(after["snapshots"]) == 1

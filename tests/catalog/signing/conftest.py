@@ -114,7 +114,7 @@ class Signed:
 
 def raw(method: str, url: str, headers: Mapping[str, str], body: str) -> Answer:
     parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
     try:
         target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         connection.request(method, target, body.encode() if body else None, dict(headers))

@@ -80,7 +80,7 @@ class RecordingSts:
             keys=keys,
             now=dt.datetime.now(dt.UTC),
         )
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
         try:
             connection.request("POST", "/", body, headers)
             answer = connection.getresponse()

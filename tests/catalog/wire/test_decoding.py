@@ -163,9 +163,10 @@ def test_nested_types_that_are_refused(type_: Any) -> None:
 
 def test_five_thousand_columns() -> None:
     body = table([column("string", i) for i in range(5000)])
-    start = time.perf_counter()
+    # What this thread computes: the time on the clock is also that of all others on this machine.
+    start = time.thread_time()
     typed, _ = wire.decode(wire.CreateTableRequest, body)
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 0.5
     assert len(typed.schema.fields) == 5000
 
 
@@ -181,9 +182,9 @@ def test_a_thousand_levels() -> None:
 def test_ten_megabytes() -> None:
     properties = {f"key{i}": "x" * 90 for i in range(100_000)}
     body = json.dumps({"namespace": ["a"], "properties": properties}).encode()
-    start = time.perf_counter()
+    start = time.thread_time()
     typed, _ = wire.decode(wire.CreateNamespaceRequest, body)
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
     assert len(typed.properties or {}) == 100_000
 
 

@@ -32,7 +32,7 @@ def killed(orders: Orders, folder: Path, point: str, *arguments: str) -> None:
         env=keep | {"FRAZIL_FAILPOINT": point, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert answer.returncode == -signal.SIGKILL, answer.stderr[-2000:]

@@ -17,7 +17,9 @@ from frazil.core.errors import FrazilError, Superseded
 from frazil.hot.tiering.service import Tiering
 from frazil.stream.events import Event
 
-_SECONDS = 180.0
+_SECONDS = 300.0
+#: Many steps are taken while a service is held, each as slow as the machine is.
+_HELD_SECONDS = 1800.0
 #: Modules whose steps can be held.
 _PLACES = ("frazil.lake.delivery", "frazil.stream.cdc.loop")
 
@@ -59,7 +61,7 @@ class Gate:
         if self._left <= 0:
             self._wanted = None
             self.held.set()
-            assert self._open.wait(_SECONDS), "somebody opens the gate"
+            assert self._open.wait(_HELD_SECONDS), "somebody opens the gate"
 
 
 class InProcess:

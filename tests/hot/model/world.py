@@ -29,7 +29,7 @@ from frazil.stream.config.model import CatalogConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SECONDS = 60.0
+_SECONDS = 120.0
 _FILE_SIZE = 128 * 1024 * 1024
 
 

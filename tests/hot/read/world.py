@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
+from tests.hot.support import PATIENCE
 
 import frazil
 from frazil.client import Client
@@ -76,7 +77,7 @@ class HotRows:
             self.world.producer.poll(0)
 
     def flush(self) -> None:
-        assert self.world.producer.flush(30) == 0
+        assert self.world.producer.flush(PATIENCE) == 0
 
     def tier(self) -> HotRows:
         """Bring the log into Iceberg."""

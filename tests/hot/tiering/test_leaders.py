@@ -28,8 +28,10 @@ def _lose_leader(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
 
 
 def _trouble(service: Running, table: Table) -> str | None:
-    reports = service.seen.of(FreshnessReported)
-    return next((one.trouble for one in reports[-1].tables if one.table == str(table.hot)), None)
+    reports = service.seen.of(FreshnessReported)[-1:]
+    return next(
+        (one.trouble for report in reports for one in report.tables if one.table == str(table.hot)), None
+    )
 
 
 def test_a_bounded_run_tiers_the_others_and_tells(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
+#: A table that failed some times rests for more than a minute.
+_SECONDS = 240.0
 COLUMNS = Schema((Field("id", "long"), Field("word", "string"), Field("price", "double")))
 
 
@@ -156,7 +158,7 @@ class World:
         drop(self.client, self.settings, table.hot.namespace, table.hot.name, topic=topic)
 
     def flush(self) -> None:
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(_SECONDS) == 0
 
     def cluster(self) -> Cluster:
         return Cluster(CatalogConfig(self.server.uri, self.warehouse), self.settings)
@@ -181,7 +183,7 @@ class World:
             yield running
         finally:
             service.stop()
-            thread.join(60)
+            thread.join(_SECONDS)
         assert not thread.is_alive()
 
 
@@ -190,7 +192,7 @@ class Running:
     seen: Seen
     errors: dict[str, FrazilError] = field(default_factory=dict)
 
-    def until(self, true: Callable[[], bool], seconds: float = 60.0) -> None:
+    def until(self, true: Callable[[], bool], seconds: float = _SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, self.seen.events[-8:]

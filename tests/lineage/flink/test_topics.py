@@ -11,7 +11,7 @@ def test_topics_are_listed_and_found_by_their_metric(kafka: Kafka) -> None:
     for name in ("lineage.dot", "lineage_line"):
         kafka.create_topic(name)
     failed: list[str] = []
-    topics = KafkaTopics({"bootstrap.servers": kafka.bootstrap_servers}, 10, failed.append)
+    topics = KafkaTopics({"bootstrap.servers": kafka.bootstrap_servers}, 60, failed.append)
     assert topics.meant("lineage_dot") == ["lineage.dot"]
     assert topics.meant("lineage_line") == ["lineage_line"]
     assert topics.meant("lineage_none") == []
@@ -30,6 +30,6 @@ def test_brokers_that_do_not_answer_are_reported_once() -> None:
 
 
 def test_without_brokers_nothing_is_asked() -> None:
-    topics = KafkaTopics({}, 10, lambda message: None)
+    topics = KafkaTopics({}, 60, lambda message: None)
     assert not topics
     assert topics.names() == frozenset()

@@ -67,7 +67,7 @@ class ChangingTable:
             events, self.events = self.events, []
         for key, value, headers in events:
             producer.produce(topic, value, key, partition=0, headers=dict(headers))
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.key)

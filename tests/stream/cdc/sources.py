@@ -26,7 +26,7 @@ from frazil.devstack.mariadb import MariaDb
 from frazil.devstack.postgres import Postgres
 
 Row = dict[str, Any]
-_SECONDS = 90.0
+_SECONDS = 300.0
 #: A table beside the test's own, by whose rows the source knows how far its connector is.
 MARKS = "frazil_marks"
 _numbers = itertools.count(1)
@@ -42,7 +42,7 @@ class Tail:
             {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "tail", "log_level": 0}
         )
         deadline = time.monotonic() + _SECONDS
-        while topic not in kafka.admin.list_topics(timeout=10).topics:
+        while topic not in kafka.admin.list_topics(timeout=_SECONDS).topics:
             assert time.monotonic() < deadline, f"no topic {topic} after {_SECONDS:g} s"
             time.sleep(0.1)
         self._consumer.assign([TopicPartition(topic, 0, 0)])
@@ -55,7 +55,7 @@ class Tail:
 
     def end(self) -> int:
         """How many records there are now."""
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=10)
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_SECONDS)
         return int(end)
 
     def skip(self) -> None:

@@ -218,7 +218,7 @@ def send(producer: Producer, topic: str, changes: list[Row]) -> None:
         value["__deleted"] = str(change["op"] is Op.DELETE).lower()
         key = json.dumps({"id": change["id"]}).encode()
         producer.produce(topic, json.dumps(value).encode(), key, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def pipeline(world: World, topic: str, table: str, by: str = "n", **settings: Any) -> PipelineConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -14,10 +15,11 @@ from pyiceberg.types import StringType
 from tests.stream.crash.records import Feed, Row, admin
 from tests.stream.crash.tables import Shelf
 from tests.stream.crash.world import NAMESPACE, Line
+from tests.stream.support import await_partitions, delete_topic
 
 _BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 _ids = itertools.count(10_000_000)
-_SECONDS = 30.0
+_SECONDS = 120.0
 _TRIES = 50
 
 
@@ -29,17 +31,21 @@ def append_rows(line: Line, count: int) -> Counter[Row]:
         {"id": key, "part": -1, "seq": number, "at": _BEGIN, "note": "from outside"} for key, number in keys
     ]
     data = pa.Table.from_pylist(rows, schema=schema)
+    _beside(lambda: line.shelf.load(line.table).append(data))
+    micros = int(_BEGIN.timestamp()) * 1_000_000
+    return Counter((key, -1, number, micros, "from outside") for key, number in keys)
+
+
+def _beside(change: Callable[[], None]) -> None:
+    """A commit while the pipeline may commit, too."""
     for _ in range(_TRIES):
         try:
-            line.shelf.load(line.table).append(data)
-            break
+            change()
+            return
         except CommitFailedException:
             # The pipeline was faster.
             continue
-    else:
-        raise AssertionError("no append got through")
-    micros = int(_BEGIN.timestamp()) * 1_000_000
-    return Counter((key, -1, number, micros, "from outside") for key, number in keys)
+    raise AssertionError("no commit got through")
 
 
 def create_with_rows(shelf: Shelf, feed: Feed, name: str) -> tuple[Line, Counter[Row]]:
@@ -60,8 +66,11 @@ def create_with_rows(shelf: Shelf, feed: Feed, name: str) -> tuple[Line, Counter
 
 
 def add_column(line: Line, name: str) -> None:
-    with line.shelf.load(line.table).update_schema() as update:
-        update.add_column(name, StringType())
+    def add() -> None:
+        with line.shelf.load(line.table).update_schema() as update:
+            update.add_column(name, StringType())
+
+    _beside(add)
 
 
 def delete_part(line: Line, partition: int) -> None:
@@ -101,6 +110,7 @@ def add_partitions(feed: Feed, total: int) -> None:
     client = admin(feed.bootstrap)
     (made,) = client.create_partitions([NewPartitions(feed.topic, total)]).values()
     made.result(_SECONDS)
+    await_partitions(client, feed.topic, total)
     feed.partitions = total
 
 
@@ -114,8 +124,8 @@ def trim(feed: Feed, partition: int, before: int) -> None:
 def recreate(feed: Feed) -> None:
     """The topic is deleted and made again, as large as before."""
     client = admin(feed.bootstrap)
-    (deleted,) = client.delete_topics([feed.topic], operation_timeout=_SECONDS).values()
-    deleted.result(_SECONDS)
+    delete_topic(client, feed.topic)
     new = NewTopic(feed.topic, num_partitions=feed.partitions, replication_factor=1)
     (made,) = client.create_topics([new], operation_timeout=_SECONDS).values()
     made.result(_SECONDS)
+    await_partitions(client, feed.topic, feed.partitions)

@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from tests.stream.support import await_markers
 
 #: id, partition, sequence in it, event time in microseconds, text.
 Row = tuple[int, int, int, int, str]
@@ -27,7 +28,7 @@ SCHEMA = {
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ids = itertools.count(1)
-_SECONDS = 60.0
+_SECONDS = 120.0
 
 
 @dataclass
@@ -75,6 +76,7 @@ class Feed:
             producer.commit_transaction(_SECONDS)
         else:
             producer.abort_transaction(_SECONDS)
+        await_markers(admin(self.bootstrap), self.topic, self.partitions)
 
     def _send(self, producer: Producer, plan: Iterable[int], *, aborted: bool = False) -> None:
         for partition in plan:

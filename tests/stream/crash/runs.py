@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 _TRAP = Path(__file__).parent / "trap"
-_SECONDS = 240.0
+_SECONDS = 600.0
 
 
 class Screen:
@@ -49,8 +49,12 @@ class Screen:
         self._reader.start()
         return process
 
+    def drain(self) -> None:
+        """When the last process has let go of it: what they wrote is on record then."""
+        self._reader.join(_SECONDS)
+
     def close(self) -> None:
-        self._reader.join(10)
+        self._reader.join(60)
         os.close(self.keyboard)
 
     def _read(self) -> None:
@@ -152,6 +156,8 @@ class Run:
             # As if the machine went down: a JVM that is left alone takes seconds to notice.
             self._kill()
         self.until(lambda: not _members(self.process.pid), "the children end")
+        if self._screen is not None:
+            self._screen.drain()
         return code
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = _SECONDS) -> None:
@@ -190,7 +196,7 @@ class Run:
     def close(self) -> None:
         """Kill what is left, and delete everything local."""
         self._kill()
-        self.process.wait(30)
+        self.process.wait(120)
         if self._screen is not None:
             self._screen.close()
         shutil.rmtree(self.directory, ignore_errors=True)

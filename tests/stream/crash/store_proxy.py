@@ -55,7 +55,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.owner.refused += 1
             self._answer(503, [("content-type", "application/xml")], _REFUSAL)
             return
-        connection = http.client.HTTPConnection(self.target, timeout=60)
+        connection = http.client.HTTPConnection(self.target, timeout=300)
         try:
             # With the Host that the caller signed: the store checks the signature.
             sent = [body] if chunked else body or None

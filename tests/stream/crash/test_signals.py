@@ -22,12 +22,13 @@ def test_ctrl_c_twice_then_once(local_shelf: Shelf, make_line: MakeLine) -> None
         run.until(lambda: "Ctrl-C again stops at once" in run.shown, "an answer to the first one")
         assert run.process.poll() is None
         run.press(_CTRL_C)
-        assert run.process.wait(60) == 130, run.shown
+        run.until(lambda: run.process.poll() is not None, "the second one ends it")
+        assert run.process.returncode == 130, run.shown
+        run.wake()
+        run.wait()
         assert "will be read again by the next run" in run.shown
         # The cursor is back.
         assert run.shown.rindex("\x1b[?25h") > run.shown.rindex("\x1b[?25l")
-        run.wake()
-        run.wait()
     line.check(complete=False)
     assert sum(line.next_offsets()) == 0
 

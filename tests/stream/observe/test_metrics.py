@@ -27,7 +27,7 @@ class Served:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.server.uri + path, timeout=10) as answer:
+            with urllib.request.urlopen(self.server.uri + path, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

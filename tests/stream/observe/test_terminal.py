@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from rich.console import Console
 from tests.stream.observe.story import claimed, committed, started
 
 from frazil.stream.events import RoundRetried, Stopped
-from frazil.stream.observe import Board, Terminal
+from frazil.stream.observe import Board, Terminal, terminal
 
 
 def _drawn(board: Board, width: int = 120) -> str:
@@ -60,8 +61,10 @@ def test_errors_stand_below_the_rows() -> None:
     assert "orders: a record cannot be decoded [topic orders]" in table + below
 
 
-def test_finished_rounds_do_not_scroll() -> None:
+def test_finished_rounds_do_not_scroll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Redrawn in place: the picture is left behind once, however many rounds there were."""
+    # What is drawn because time passes is not counted: that may be much where the machine is busy.
+    monkeypatch.setattr(terminal, "_REDRAWS_PER_SECOND", 0.001)
     console = Console(file=io.StringIO(), width=120, height=20, force_terminal=True, color_system=None)
     board = _board()
     with Terminal(board, console):

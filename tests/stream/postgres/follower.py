@@ -6,10 +6,12 @@ It keeps no stamp: what has landed is handed out, and comes back when the next p
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import pickle
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,6 +24,9 @@ from frazil.stream.postgres.database import Database
 from frazil.stream.postgres.feed import PostgresFeed
 from frazil.stream.postgres.requests import ask
 from frazil.stream.rounds import RoundPlan
+
+#: An engine that starts beside all else may take long.
+_SECONDS = 240.0
 
 
 class Follower:
@@ -41,7 +46,7 @@ class Follower:
             self.stamp = Stamp.decode(stamp)
         return self.stamp.encode()
 
-    def take(self, count: int, most: int = 100_000, seconds: float = 60) -> list[Any]:
+    def take(self, count: int, most: int = 100_000, seconds: float = _SECONDS) -> list[Any]:
         """Plan until there are so many records; what a task would read of them."""
         assert self.stamp is not None
         deadline = time.monotonic() + seconds
@@ -72,15 +77,17 @@ class Follower:
     def goal(self) -> int:
         """Rounds of a bounded run."""
         goal = self.feed.goal()
-        for turn in range(600):
+        deadline = time.monotonic() + _SECONDS
+        for turn in itertools.count():
             self.take(0)
             self.land()
             assert self.stamp is not None
             assert self.plan is not None
             if goal(self.stamp, self.plan):
                 return turn
+            assert time.monotonic() < deadline, "never reached"
             time.sleep(0.05)
-        raise AssertionError("never reached")
+        raise AssertionError("it counts for ever")
 
     def ask(self, table: str) -> None:
         """For the rows of a table, as somebody else would."""
@@ -92,7 +99,18 @@ class Follower:
             database.close()
 
     def close(self) -> None:
+        """The server notices a moment later that nobody reads the slot, and until then sends everybody else
+        away."""
         self.feed.close()
+        database = Database(self.source)
+        deadline = time.monotonic() + _SECONDS
+        try:
+            # A server that cannot be asked has no reader either.
+            with suppress(FrazilError):
+                while (slot := database.slot()) and slot.active and time.monotonic() < deadline:
+                    time.sleep(0.05)
+        finally:
+            database.close()
 
 
 def main() -> None:

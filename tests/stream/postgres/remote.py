@@ -7,9 +7,10 @@ import json
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from tests.stream.support import wait_until
 
 from frazil.devstack.postgres import Postgres
 from frazil.stream.postgres import PostgresSource
@@ -56,7 +57,7 @@ class Remote:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(120)
         self.process.stdout.close()
 
 
@@ -90,10 +91,14 @@ class Shop:
 
     def moves_past(self, at: int) -> bool:
         """Whether the slot gets beyond this before long."""
-        deadline = time.monotonic() + 30
-        while self.confirmed() <= at and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return self.confirmed() > at
+        wait_until(lambda: self.confirmed() > at, f"the slot beyond {at}")
+        return True
+
+    def let_go(self) -> None:
+        """Until the server has noticed that who read the slot is dead."""
+        query = "SELECT count(*) FROM pg_replication_slots WHERE active"
+        slot = f"slot_name = 'frazil_{self.name}'"
+        wait_until(lambda: self.run(f"{query} AND {slot}").strip() == "0", "the slot that nobody reads")
 
     def log_end(self) -> int:
         return int(self.run("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.stream.postgres.remote import Refused, Remote, Shop
+from tests.stream.support import wait_until
 
 from frazil.devstack.postgres import Postgres
 
@@ -100,6 +101,7 @@ def test_a_killed_process_goes_on_in_the_middle_of_a_transaction(
     stamp = first.ask("land")
     assert len(first.ask("take", count=7)) == 7
     first.kill()
+    shop.let_go()
     # What was planned and did not land comes again; what landed does not.
     second = remotes()
     second.open(source)
@@ -110,6 +112,7 @@ def test_a_killed_process_goes_on_in_the_middle_of_a_transaction(
         assert ops(mine) == [("c", number, row) for number, row in enumerate(ids)]
     stamp = second.ask("land")
     second.kill()
+    shop.let_go()
     shop.run("INSERT INTO a VALUES (14, 'z')")
     third = remotes()
     third.open(source)
@@ -172,12 +175,15 @@ def test_a_snapshot_that_was_not_finished_begins_anew(shop: Shop, remote: Remote
     shop.run("DELETE FROM a WHERE id = 3")
     with pytest.raises(Refused, match="Unavailable"):
         remote.ask("take", count=2)
-    for _ in range(100):
+    found: list[Any] = []
+
+    def went_on() -> bool:
         with suppress(Refused):
-            assert ops(remote.ask("take", count=2)) == [("d", 0, 2), ("d", 1, 3)]
-            break
-    else:
-        pytest.fail("it never went on")
+            found.extend(remote.ask("take", count=2))
+        return bool(found)
+
+    wait_until(went_on, "the server that is back")
+    assert ops(found) == [("d", 0, 2), ("d", 1, 3)]
 
 
 def test_a_bounded_run_ends_and_an_idle_slot_is_moved(shop: Shop, remote: Remote) -> None:
@@ -190,11 +196,12 @@ def test_a_bounded_run_ends_and_an_idle_slot_is_moved(shop: Shop, remote: Remote
     # What other tables write: the server would keep it all for the slot.
     noise = "pg_logical_emit_message(false, 'other', repeat('x', 1000000))"
     shop.run(f"SELECT count({noise}) FROM generate_series(1, 20)")
-    for _ in range(300):
+
+    def moved() -> bool:
         remote.ask("take", count=1, seconds=0.1)
-        if shop.confirmed() > at:
-            break
-    assert shop.confirmed() > at
+        return shop.confirmed() > at
+
+    wait_until(moved, "the slot that is moved on")
     stamp = remote.ask("land")
     remote.ask("close")
     # That it was frazil itself is known afterwards.

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from tests.stream.postgres.remote import Refused, Remote, Shop
 from tests.stream.postgres.test_follow import A, ops, series
+from tests.stream.support import wait_until
 
 from frazil.core.stamp import Stamp
 from frazil.stream.postgres.database import Database
@@ -33,11 +34,13 @@ def test_rows_come_again_in_their_place(shop: Shop, remote: Remote) -> None:
     remote.ask("ask", table="public.a")
     shop.run("DELETE FROM a WHERE id = 2; INSERT INTO a VALUES (5, 'new')")
     taken: list[Any] = []
-    for _ in range(100):
-        taken += remote.ask("take", count=1, seconds=0.2)
+
+    def all_taken() -> bool:
+        taken.extend(remote.ask("take", count=1, seconds=0.2))
         remote.ask("land")
-        if len(ops(taken)) == 7:
-            break
+        return len(taken) >= 7
+
+    wait_until(all_taken, "three changes and four rows")
     assert {record[0] for record in taken} == {f"{shop.name}.public.a"}, "of no other table"
     # Wherever the rows came: each change came once, and in the end every row is as in the database.
     assert [each for each in ops(taken) if each[0] != "r"] == [("u", 0, 1), ("d", 1, 2), ("c", 2, 5)]
@@ -86,6 +89,10 @@ def test_a_request_outlives_the_process_and_is_done_once(shop: Shop, remote: Rem
     assert ops(remote.ask("take", count=1)) == [("u", 0, 1)], "and not once more"
 
 
+def _of_a(records: list[Any]) -> list[Any]:
+    return [record for record in records if record[0].endswith(".a")]
+
+
 def test_the_slot_waits_until_a_request_is_on_record(shop: Shop, remote: Remote) -> None:
     shop.run(f"{A} {series(1, 3)}; CREATE TABLE b (id int PRIMARY KEY)")
     source = shop.source("public.*", snapshot=Snapshot.NEVER)
@@ -94,28 +101,33 @@ def test_the_slot_waits_until_a_request_is_on_record(shop: Shop, remote: Remote)
     remote.ask("take", count=0)
     shop.run("INSERT INTO b VALUES (1)")
     remote.ask("take", count=1)
-    remote.ask("land")
+    stamps = [remote.ask("land")]
     remote.ask("ask", table="public.a")
     at = shop.log_end()
     shop.run("INSERT INTO b VALUES (2)")
-    for _ in range(100):
-        records = remote.ask("take", count=1, seconds=0.2)
-        if any(record[0].endswith(".a") for record in records):
-            break
-        stamp = remote.ask("land")
+
+    def rows_come() -> bool:
+        if _of_a(remote.ask("take", count=1, seconds=0.2)):
+            return True
+        stamps.append(remote.ask("land"))
+        return False
+
+    wait_until(rows_come, "the rows that were asked for")
+    stamp = stamps[-1]
     assert shop.confirmed() < at, "changes of the other table have landed, the rows have not"
     remote.ask("close")
     remote.open(source)
     remote.ask("begin", stamp=stamp)
-    while not any(record[0].endswith(".a") for record in remote.ask("take", count=1, most=1)):
+    while not _of_a(remote.ask("take", count=1, most=1)):
         remote.ask("land")
     stamp = remote.ask("land")
     remote.ask("close")
     remote.open(source)
     remote.ask("begin", stamp=stamp)
-    assert [row for row in ops(remote.ask("take", count=3, seconds=20)) if row[0] == "r"] == _rows(
-        1, range(1, 4)
-    ), "one of them is not all of them"
+    # Nothing of it lands, so that each time all comes that is there by then.
+    wait_until(lambda: len(_of_a(remote.ask("take", count=1, seconds=0.2))) >= 3, "the rows, all anew")
+    rows = ops(_of_a(remote.ask("take", count=3)))
+    assert rows == _rows(1, range(1, 4)), "one of them is not all of them"
     remote.ask("land")
     shop.run("INSERT INTO b VALUES (3)")
     remote.ask("take", count=1)

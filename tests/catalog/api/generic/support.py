@@ -75,7 +75,7 @@ def local_warehouse(server: FrazilServer, client: Client, **more: Any) -> tuple[
     return catalog, folder
 
 
-def wait_until(done: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_until(done: Callable[[], bool], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"

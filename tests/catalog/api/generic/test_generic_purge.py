@@ -154,7 +154,7 @@ def test_on_a_real_store(s3: Any, on_s3: tuple[Generic, str, str]) -> None:
     assert keys_of(s3, bucket, f"{prefix}/a/") >= mine | others
     generic.drop(NS, "t1").ok(204)
     below: Callable[[], set[str]] = lambda: keys_of(s3, bucket, f"{prefix}/a/t1/")  # noqa: E731
-    wait_until(lambda: not below(), "the purge to be done", 60)
+    wait_until(lambda: not below(), "the purge to be done")
     assert keys_of(s3, bucket, f"{prefix}/a/") == others
     wait_until(
         lambda: generic.create(NS, "again", base_location=f"{base}/a/t1").status == 200,
