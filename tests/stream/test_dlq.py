@@ -156,7 +156,7 @@ def test_nothing_of_a_replay_keeps_the_history_of_the_table(world: World, lake: 
     repaired = replay(pipeline, world.spark, lake, Choice(fault="type"), lambda _: b'{"id": 2, "kind": "a"}')
     assert repaired.rows == 1
     table = lake.load(("paths",), "left_dead_letters")
-    assert [key for key in table.properties if key.startswith("frazil.")] == [stamp_key(pipeline.name)]
+    assert [key for key in table.properties if key.startswith("frazil.stamp.")] == [stamp_key(pipeline.name)]
     assert table.ref(stamp_tag(pipeline.name)) is not None
     assert table.ref(stamp_tag(f"{pipeline.name}_replay")) is None
     # The next one goes on all the same.
