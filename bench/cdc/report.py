@@ -49,37 +49,43 @@ class Report:
 
     @property
     def ours(self) -> str | None:
-        """The format of ours that all figures are of: the one whose writes and read cost least."""
+        """The format of ours that the goals are of: the one whose writes and read cost least."""
         costs = {side: cost for side in OURS if (cost := self._cost(side)) is not None}
         if not costs:
             costs = {m.side: m.batch_cpu for m in self.measurements if m.side in OURS}
         return min(costs, key=lambda side: costs[side], default=None)
 
     def results(self) -> list[Result]:
-        found = [
-            Result(f"cdc.merge_ratio.{name}", ratio, ">=", MERGE_GOALS.get(name, 1.0))
-            for name in dict.fromkeys(m.scenario.name for m in self.measurements)
-            if (ratio := self._merge_ratio(name)) is not None
-        ]
-        ours = None if self.ours is None else self._cost(self.ours)
-        theirs = self._cost("flink")
-        if ours is not None and theirs is not None:
-            found.append(Result("cdc.flink_ratio", theirs / ours, ">=", FLINK_GOAL))
-        ratios = [
-            m.read_cpu / m.compacted_cpu
-            for m in self.measurements
-            if m.side == self.ours and m.read_cpu is not None and m.compacted_cpu
-        ]
-        if ratios:
-            found.append(Result("cdc.read_ratio", median(ratios), "<=", READ_GOAL))
+        """Those of the format that counts under the names of the goals, of the other one with its number."""
+        others = [side for side in OURS if side != self.ours]
+        found = [] if self.ours is None else self._ratios(self.ours, "")
+        found += [result for side in others for result in self._ratios(side, f".v{side[-1]}")]
         if self.measurements:
             found.append(Result("cdc.rows_wrong", sum(m.wrong for m in self.measurements), "<=", 0))
         return found
 
-    def _merge_ratio(self, scenario: str) -> float | None:
+    def _ratios(self, side: str, suffix: str) -> list[Result]:
+        found = [
+            Result(f"cdc.merge_ratio.{name}{suffix}", ratio, ">=", MERGE_GOALS.get(name, 1.0))
+            for name in dict.fromkeys(m.scenario.name for m in self.measurements)
+            if (ratio := self._merge_ratio(name, side)) is not None
+        ]
+        ours, theirs = self._cost(side), self._cost("flink")
+        if ours is not None and theirs is not None:
+            found.append(Result(f"cdc.flink_ratio{suffix}", theirs / ours, ">=", FLINK_GOAL))
+        reads = [
+            m.read_cpu / m.compacted_cpu
+            for m in self.measurements
+            if m.side == side and m.read_cpu is not None and m.compacted_cpu
+        ]
+        if reads:
+            found.append(Result(f"cdc.read_ratio{suffix}", median(reads), "<=", READ_GOAL))
+        return found
+
+    def _merge_ratio(self, scenario: str, side: str) -> float | None:
         """Theirs is the better of both formats."""
-        theirs = [cpu for side in MERGES if (cpu := self._batch_cpu(scenario, side)) is not None]
-        ours = None if self.ours is None else self._batch_cpu(scenario, self.ours)
+        theirs = [cpu for merge in MERGES if (cpu := self._batch_cpu(scenario, merge)) is not None]
+        ours = self._batch_cpu(scenario, side)
         return min(theirs) / ours if theirs and ours else None
 
     def _batch_cpu(self, scenario: str, side: str) -> float | None:
@@ -104,7 +110,13 @@ class Report:
         """What has no goal."""
         lines = []
         if self.ours is not None:
-            lines.append(f"of ours, format {self.ours[-1]} counts; of MERGE the better format of each table")
+            lines.append(
+                f"of ours, format {self.ours[-1]} counts, figures of the other one have its number; of MERGE "
+                "the better format of each table"
+            )
+        for name in dict.fromkeys(m.scenario.name for m in self.measurements):
+            batches = {m.scenario.batches for m in self.measurements if m.scenario.name == name}
+            lines.append(f"tables {name}: {max(batches)} batches")
         for side in (*OURS, *MERGES, "flink"):
             if (cost := self._cost(side)) is not None:
                 label = next(m.label for m in self.measurements if m.side == side)
