@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -9,18 +10,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
-from tests.stream.cdc.changing import Event
+from tests.stream.cdc.changing import ChangingTable, Event
 from tests.stream.cdc.sources import PostgresSource
-from tests.stream.cdc.test_lanes import pipeline
+from tests.stream.cdc.test_lanes import pipeline, topic_of
 from tests.stream.cdc.test_tasks import TOPIC, Events
 from tests.stream.world import World
 
 from frazil.core.changes import ORDER
+from frazil.core.errors import InvalidConfig, Unsupported
 from frazil.devstack.connect import KafkaConnect
 from frazil.devstack.postgres import Postgres
 from frazil.stream.cdc.changes import Changes
 from frazil.stream.cdc.transactions import Tail, tail_after
+from frazil.stream.config.model import PipelineConfig
+from frazil.stream.events import RoundRetried
 from frazil.stream.source import RawBatch, Slice
 
 ACCOUNTS, BALANCE = 10, 100
@@ -48,6 +53,65 @@ def _changes(raw: RawBatch, ids: list[Any], offsets: pa.Array) -> Changes:
     return Changes(
         replace(raw, offsets=offsets), pa.record_batch({}), order, transactions=pa.array(ids, pa.string())
     )
+
+
+def of_one_transaction(events: list[Event]) -> list[Event]:
+    """As Debezium marks them."""
+    marked: list[Event] = []
+    for number, (key, value, headers) in enumerate(events, start=1):
+        assert value is not None
+        block = {"id": "7:100", "total_order": number, "data_collection_order": number}
+        marked.append((key, json.dumps(json.loads(value) | {"transaction": block}).encode(), headers))
+    return marked
+
+
+def transactional(world: World, topic: str, table: str) -> PipelineConfig:
+    return pipeline(world, topic, table, changes={"whole_transactions": True}, freshness="100ms")
+
+
+def test_half_a_transaction_waits_for_the_rest_however_late(world: World, producer: Producer) -> None:
+    topic, table, ids = topic_of(world), "cdc_late", range(3)
+    ends = world.kafka.create_topic(f"{topic.split('.')[0]}.transaction", partitions=1)
+    source = ChangingTable()
+    for number in ids:
+        source.put(id=number, word="of three")
+    events = of_one_transaction(source.events)
+    source.send(producer, topic, events[:2])
+    with world.running(transactional(world, topic, table)) as run:
+
+        def told() -> list[str]:
+            return [event.reason for event in world.seen.events if isinstance(event, RoundRetried)]
+
+        run.until(lambda: any("wait for the end of their transaction" in text for text in told()))
+        assert world.rows(table) == []
+        source.send(producer, topic, events[2:])
+        end = {
+            "status": "END",
+            "id": "7:100",
+            "event_count": 3,
+            "data_collections": [{"data_collection": "inv.orders", "event_count": 3}],
+        }
+        producer.produce(ends, json.dumps(end).encode(), partition=0)
+        producer.flush(120)
+        run.until(lambda: len(world.rows(table)) == len(ids))
+    assert not run.errors
+    with load_catalog("late", type="rest", uri=world.server.catalog_uri, warehouse="default") as catalog:
+        found = catalog.load_table(f"paths.{table}")
+        counts = [found.scan(snapshot_id=one.snapshot_id).to_arrow().num_rows for one in found.snapshots()]
+    assert set(counts) == {0, len(ids)}
+
+
+def test_transactions_that_cannot_be_told_apart_are_refused(world: World, producer: Producer) -> None:
+    source = ChangingTable()
+    source.put(id=1, word="a")
+    bare = topic_of(world)
+    source.send(producer, bare, source.events)
+    with pytest.raises(InvalidConfig, match=r"provide\.transaction\.metadata"):
+        world.run(transactional(world, bare, "cdc_bare"))
+    spread = world.kafka.create_topic(bare.replace("orders", "spread"), partitions=2)
+    source.send(producer, spread, of_one_transaction(source.events))
+    with pytest.raises(Unsupported, match="has 2 partitions"):
+        world.run(transactional(world, spread, "cdc_spread"))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
+from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed, Unavailable, Unsupported
 from frazil.core.failpoints import reach
 from frazil.core.stamp import Stamp
 from frazil.maintenance import Caretaker
@@ -32,7 +32,8 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 
-#: So often a lane waits for the second half of a change; a connector that died may never send it.
+#: So often a lane waits for the second half of a change; a connector that died may never send it. The end of
+#: a transaction is waited for as long as it takes, but not in silence.
 _WAITS = 5
 
 
@@ -236,15 +237,44 @@ class ChangeLoop(Loop):
             done.again = True
             return False
         cut = result.cut or self._unfinished(line, result)
-        if result.alone or (cut is not None and line.waits < _WAITS):
+        if result.alone or (cut is not None and self._awaited(line, result)):
             line.cut, line.alone, done.again = cut, result.alone, True
             return False
         self._require_rate(result.read, result.bad, line.lane.config.dead_letters)
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
 
+    def _awaited(self, line: Line, result: LaneResult) -> bool:
+        """Whether there is more to wait for; Unavailable, when that is the end of a transaction."""
+        if line.waits < _WAITS:
+            return True
+        if result.cut is None:
+            raise Unavailable(
+                f"changes of {line.lane.topic} wait for the end of their transaction, which the connector "
+                "has not sent: is it at work? They land with the rest; `changes.whole_transactions: false` "
+                "lands them as they come"
+            )
+        topic, partition, offset = result.cut
+        _logger.warning(
+            "pipeline %s: %s is without the rows that got another key in topic %s, partition %d, at "
+            "offset %d, until the connector sends them under their new keys",
+            self.name,
+            line.lane,
+            topic,
+            partition,
+            offset,
+        )
+        return False
+
     def _unfinished(self, line: Line, result: LaneResult) -> tuple[str, int, int] | None:
         """The first record of a transaction that is not there to its end."""
+        position = line.lane.stamp.positions.get(line.lane.topic)
+        if result.tails and position is not None and len(position.next) > 1:
+            raise Unsupported(
+                f"topic {line.lane.topic} has {len(position.next)} partitions, which share the changes of a "
+                "transaction, so that nobody can tell when all are there: `changes.whole_transactions` needs "
+                "topics of one partition"
+            )
         for partition, tail in result.tails.items():
             if not self._feed.ended(line.lane.topic, tail, line.lane.stamp):
                 return line.lane.topic, partition, tail.offset

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.core.errors import NotFound
+from frazil.core.changes import Op
+from frazil.core.errors import InvalidConfig, NotFound
 from frazil.stream.cdc.changes import Changes
 from frazil.stream.cdc.decode.position import transactions
 from frazil.stream.config.model import KafkaSource, Start
@@ -48,12 +49,22 @@ def tail_after(before: Tail | None, changes: Changes) -> Tail | None:
         return before
     last = ids[-1].as_py()
     if last is None:
+        _require_none(changes)
         return None
     others = np.flatnonzero(pc.fill_null(pc.not_equal(ids, last), True).to_numpy(zero_copy_only=False))
     first = int(others[-1]) + 1 if len(others) else 0
     goes_on = before is not None and before.id == last and first == 0
     offset = before.offset if goes_on and before is not None else offsets[first].as_py()
     return Tail(last, offset, _order(changes, offsets[len(offsets) - 1].as_py()))
+
+
+def _require_none(changes: Changes) -> None:
+    """InvalidConfig: the last change names no transaction, and is no row of a snapshot or a truncate."""
+    if changes.order.column("op")[-1].as_py() in (Op.CREATE, Op.UPDATE, Op.DELETE):
+        raise InvalidConfig(
+            f"changes of {changes.raw.topic} name no transaction, and `changes.whole_transactions` is asked "
+            "for: set `provide.transaction.metadata` to true in the connector, or leave that out"
+        )
 
 
 def _order(changes: Changes, offset: int) -> int:
