@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.core.errors import InvalidConfig
+from frazil.core.errors import InvalidConfig, Unsupported
+from frazil.core.foreign_types import without_foreign
 from frazil.core.schema import (
     FIELD_ID,
     Field,
@@ -123,3 +124,42 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
     schema = Schema((Field("id", "long"), Field("note", "string")))
     with pytest.raises(InvalidConfig, match="no column 'x'; there are: id, note"):
         schema.field("x")
+
+
+FOREIGN = (
+    ("timestamp_ns", "timestamp (microseconds) or long"),
+    ("timestamptz_ns", "timestamptz (microseconds) or long"),
+    ("variant", "string (with JSON in it)"),
+    ("geometry", "binary (with WKB in it)"),
+    ("geometry(srid:3857)", "binary (with WKB in it)"),
+    ("geography(OGC:CRS84, vincenty)", "binary (with WKB in it)"),
+    ("unknown", "what it shall hold"),
+    ("timestamp_ps", "that frazil has"),
+)
+
+
+@pytest.mark.parametrize(("kind", "instead"), FOREIGN)
+def test_a_column_of_a_type_that_we_have_not_is_named(kind: str, instead: str) -> None:
+    at = Field("at", MapType("string", ListType(StructType((Field("deep", kind),)))))
+    schema = Schema((Field("id", "long", required=True), at)).with_fresh_ids()
+    with pytest.raises(Unsupported) as raised:
+        Schema.from_json(schema.to_json(), "shop.orders")
+    assert raised.value.message == (
+        f"the column 'at.value.element.deep' of the table shop.orders is of the type {kind}, which frazil "
+        "does not read or write. Let an engine that has the type copy what is needed to a column of the type "
+        f"{instead}, and drop this one"
+    )
+    with pytest.raises(Unsupported, match="does not read or write: make it one of the type"):
+        Schema.from_json(schema.to_json())
+    assert Schema.from_json(without_foreign(schema.to_json())).fields == schema.fields[:1]
+
+
+def test_a_schema_of_ours_is_not_foreign() -> None:
+    schema = Schema(tuple(Field(f"c{number}", word) for number, word in enumerate(WORDS))).with_fresh_ids()
+    assert without_foreign(schema.to_json()) == schema.to_json()
+
+
+@pytest.mark.parametrize("text", ["timestamp_ns", "list<Variant>", "geometry(srid:3857)"])
+def test_a_type_of_format_3_that_somebody_writes_down(text: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"frazil does not have this type of format 3; use \w+ \("):
+        parse_type(text)

@@ -8,14 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.stream.test_formats import ORDER, avro
 from tests.stream.world import World, record
 
+import frazil
 from frazil.client import Client
 from frazil.core.errors import Superseded
 from frazil.core.stamp import check_pipeline_name, stamp_key, stamp_tag
+from frazil.devstack.registry import SchemaRegistry
 from frazil.lake.catalog import Lake
 from frazil.stream import dlq
 from frazil.stream.config import PipelineConfig
+from frazil.stream.config.python import gather
 from frazil.stream.dead_letters import letters
 from frazil.stream.decode.decoded import Fault, Undecodable
 from frazil.stream.dlq import Choice, Replayed, name_of_replay, replay, waiting
@@ -77,6 +81,32 @@ def test_a_corrected_schema_is_enough(world: World, lake: Lake) -> None:
     assert [row["n"] for row in world.rows("widened")] == [7, 5_000_000_000]
 
 
+def test_columns_of_a_registry(world: World, lake: Lake, registry: SchemaRegistry) -> None:
+    topic = world.topic(partitions=1)
+    schema = ORDER | {"fields": [one | {"type": ["null", one["type"]]} for one in ORDER["fields"]]}
+    number = registry.register(f"{topic}-value", json.dumps(schema))
+    good, back = (avro(number, schema, id=one, at=None, tags=["a"]) for one in (1, 2))
+    world.produce(topic, [good, b"no avro"], partitions=1)
+    pipeline = world.pipeline(topic, "registered", schema=None, format="avro", registry=registry.url)
+    world.run(pipeline)
+    servers = {"bootstrap.servers": world.kafka.bootstrap_servers}
+    (pipeline,) = gather([pipeline], kafka=servers).pipelines
+    assert replay(pipeline, world.spark, lake, Choice(), lambda _: back) == Replayed(rows=1, letters=1)
+    assert [(row["id"], row["tags"]) for row in world.rows("registered")] == [(1, ["a"]), (2, ["a"])]
+
+
+def test_the_catalog_is_called_as_in_the_pipelines_file(world: World, lake: Lake) -> None:
+    topic = world.topic([record(0), {"id": "1"}], partitions=1)
+    world.run(world.pipeline(world.topic([record(0), record(99)]), "called_words"))
+    sql = "SELECT s.id, t.word FROM source s JOIN ice.paths.called_words t ON s.id = t.id"
+    pipeline = world.pipeline(topic, "called", transform=sql)
+    catalog = {"uri": world.server.uri, "warehouse": world.warehouse, "name": "ice"}
+    servers = {"bootstrap.servers": world.kafka.bootstrap_servers}
+    frazil.run([pipeline], catalog=catalog, kafka=servers, spark=world.spark, once=True, observer=world.seen)
+    assert replay(pipeline, world.spark, lake, Choice(), halved, catalog_name="ice").rows == 1
+    assert [(row["id"], row["word"]) for row in world.rows("called")] == [(0, "w0"), (99, "w1")]
+
+
 def test_letters_of_routed_rows(world: World, lake: Lake) -> None:
     schema = {"id": "long", "kind": "string"}
     bad: list[dict[str, Any] | bytes] = [
@@ -105,6 +135,25 @@ def test_more_letters_than_fit_one_commit(world: World, lake: Lake, monkeypatch:
     done = replay(pipeline, world.spark, lake, Choice(), unquoted)
     assert (done.letters, len(done.still_bad)) == (7, 1)
     assert [row["id"] for row in world.rows("many")] == list(range(10, 17))
+
+
+def test_large_letters_go_through_the_driver_by_and_by(
+    world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dlq, "_BYTES_AT_ONCE", 250)
+    bad = [{"id": str(number), "word": "x" * 80} for number in range(5)]
+    topic = world.topic([*bad, {"id": "9", "word": "x" * 400}], partitions=1)
+    pipeline = world.pipeline(topic, "heavy")
+    world.run(pipeline)
+    told: list[str] = []
+
+    def unquoted(value: bytes) -> bytes:
+        return value if b'"3"' in value else value.replace(b'"id": "', b'"id": 1').replace(b'", "w', b', "w')
+
+    done = replay(pipeline, world.spark, lake, Choice(), unquoted, told.append)
+    assert (done.letters, [bad.offset for bad in done.still_bad]) == (5, [3])
+    assert told == [f"{count} letters put back" for count in (2, 3, 4, 5)]
+    assert [row["id"] for row in world.rows("heavy")] == [10, 11, 12, 14, 19]
 
 
 def test_two_replays_at_once_put_nothing_back_twice(world: World, lake: Lake) -> None:

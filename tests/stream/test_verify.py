@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
+from tests.stream.support import PATIENCE
+from tests.stream.test_formats import ORDER, avro
 from tests.stream.trail import Trail
 
 from frazil.client import Client
+from frazil.core.schema import Schema
+from frazil.devstack.registry import SchemaRegistry
 from frazil.devstack.seaweed import ObjectStore
-from frazil.stream.config.model import Contract, Transform
+from frazil.stream import registry as registry_module
+from frazil.stream.config.model import AvroFormat, Contract, Registry, Transform
 from frazil.stream.verify import Verdict, Verification
 
 if TYPE_CHECKING:
@@ -195,6 +202,25 @@ def test_a_column_that_others_added_changes_nothing(trail: Trail) -> None:
     assert trail.verify().verdict is Verdict.OK
     trail.sql("ALTER TABLE {table} RENAME COLUMN word TO term")
     assert verdicts(trail.verify()) == ALL_OK | {"content": "cannot be known"}
+
+
+def test_rows_with_columns_of_a_registry_are_compared(
+    trail: Trail, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = registry.register(f"{trail.topic}-value", json.dumps(ORDER))
+    trail = trail.changed(format=AvroFormat(Registry(registry.url)), schema=Schema(()))
+    producer = Producer({"bootstrap.servers": trail.kafka.bootstrap_servers, "log_level": 0})
+    for one in range(10):
+        producer.produce(trail.topic, avro(number, ORDER, id=one, at=one, tags=["a"]), partition=one % 2)
+    assert producer.flush(PATIENCE) == 0
+    trail.run()
+    assert verdicts(trail.verify()) == ALL_OK
+    trail.sql("UPDATE {table} SET tags = array('b') WHERE id = 7")
+    assert verdicts(trail.verify())["content"] == "wrong"
+    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.001)
+    found = trail.changed(format=AvroFormat(Registry("http://127.0.0.1:1"))).verify()
+    assert verdicts(found)["content"] == "cannot be known"
+    assert "127.0.0.1:1" in text(found, "content")
 
 
 def test_tables_in_a_bucket_are_read_with_vended_keys(trail: Trail, object_store: ObjectStore) -> None:

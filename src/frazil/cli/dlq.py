@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 #: Of a long list.
 _SHOWN = 50
 _CUT = 200
+#: Of a value that is shown: characters.
+_LONGEST = 4000
+#: What a list does not show, and may be large.
+_UNLISTED = ("key", "headers", "value")
 
 
 @click.group(short_help="Bad records: list them, look at one, put repaired ones back.")
@@ -44,7 +48,10 @@ def list_(file: Path, pipeline: str, fault: str | None, as_json: bool) -> None:
     """The bad records of PIPELINE in FILE that were not put back, counted by reason and the first of them."""
     from frazil.stream.dlq import Choice
 
-    found = _letters(file, pipeline, Choice(fault=fault), None if as_json else _SHOWN)
+    choice = Choice(fault=fault)
+    found = (
+        _letters(file, pipeline, choice) if as_json else _letters(file, pipeline, choice, _SHOWN, _UNLISTED)
+    )
     letters = found["letters"]
     if as_json:
         print_json([_document(letter) for letter in letters])
@@ -81,7 +88,7 @@ def show(file: Path, pipeline: str, position: str, raw: bool, as_json: bool) -> 
         print_json(_document(letter))
     else:
         for name, value in _document(letter).items():
-            click.echo(f"{name:<10}  {plain(str(value))}")
+            click.echo(f"{name:<10}  {plain(_shown(str(value), letter[name]))}")
 
 
 @dlq.command(short_help="Put letters back that are good now.")
@@ -125,7 +132,8 @@ def replay(
             click.echo(text, err=True)
 
         with connect(pipelines) as client:
-            return letters.replay(config, spark, Lake(spark, client), choice, function, say)
+            lake, named = Lake(spark, client), pipelines.catalog.name
+            return letters.replay(config, spark, lake, choice, function, say, catalog_name=named)
 
     done = with_spark(pipelines, work)
     if as_json:
@@ -144,7 +152,9 @@ def replay(
         sys.exit(1)
 
 
-def _letters(file: Path, pipeline: str, choice: Choice, most: int | None) -> dict[str, Any]:
+def _letters(
+    file: Path, pipeline: str, choice: Choice, most: int | None = None, without: tuple[str, ...] = ()
+) -> dict[str, Any]:
     from frazil.stream.dlq import where_letters_go
 
     pipelines = load(file, (pipeline,))
@@ -153,13 +163,18 @@ def _letters(file: Path, pipeline: str, choice: Choice, most: int | None) -> dic
 
     def work(spark: Any) -> dict[str, Any]:
         with connect(pipelines) as client:
-            return _read(spark, client, config, choice, most)
+            return _read(spark, client, config, choice, most, without)
 
     return with_spark(pipelines, work)
 
 
 def _read(
-    spark: Any, client: Any, config: PipelineConfig, choice: Choice, most: int | None
+    spark: Any,
+    client: Any,
+    config: PipelineConfig,
+    choice: Choice,
+    most: int | None,
+    without: tuple[str, ...],
 ) -> dict[str, Any]:
     from frazil.lake.catalog import Lake
     from frazil.stream.dlq import waiting
@@ -169,7 +184,7 @@ def _read(
     shown = frame if most is None else frame.limit(most)
     return {
         "counts": [(row["reason"], row["count"]) for row in counts],
-        "letters": shown.toArrow().to_pylist(),
+        "letters": shown.drop(*without).toArrow().to_pylist(),
     }
 
 
@@ -181,6 +196,14 @@ def _position(text: str) -> Choice:
     if not (topic and partition.isdigit() and offset.isdigit()):
         raise InvalidInput(f"'{text}' is no position: write topic/partition:offset, such as orders/0:17")
     return Choice(topic=topic, partition=int(partition), offset=int(offset))
+
+
+def _shown(text: str, value: Any) -> str:
+    """A record may be larger than anybody wants to see on a terminal."""
+    if len(text) <= _LONGEST:
+        return text
+    rest = f"{len(value):,} bytes; --raw gives them" if isinstance(value, bytes) else "--json has all"
+    return f"{text[:_LONGEST]}… ({rest})"
 
 
 def _document(letter: dict[str, Any]) -> dict[str, Any]:

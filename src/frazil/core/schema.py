@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.core.errors import InvalidConfig
+from frazil.core.foreign_types import instead_of, require_types
 
 #: Parquet files carry the ids of Iceberg's fields in this key of Arrow's metadata.
 FIELD_ID = b"PARQUET:field_id"
@@ -107,7 +108,9 @@ class Schema:
         return {"type": "struct", "schema-id": self.id, "fields": [_field_json(f) for f in self.fields]}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Schema:
+    def from_json(cls, document: Mapping[str, Any], table: str | None = None) -> Schema:
+        """The one of a table: Unsupported, if a column has a type that frazil has not."""
+        require_types(document, table)
         return cls(_struct_of(document).fields, int(document.get("schema-id", 0)))
 
     def to_spark_ddl(self) -> str:
@@ -256,7 +259,7 @@ class _TypeParser:
                     else f"fixed[{int(match[1])}]"
                 )
         if word not in _PRIMITIVES:
-            raise self._wrong()
+            raise self._wrong(instead_of(word))
         return word
 
     def _struct(self) -> StructType:
@@ -288,7 +291,9 @@ class _TypeParser:
             raise self._wrong()
         self._at += len(rest) - len(rest.lstrip()) + len(mark)
 
-    def _wrong(self) -> InvalidConfig:
+    def _wrong(self, instead: str | None = None) -> InvalidConfig:
+        if instead is not None:
+            return InvalidConfig(f"'{self._text}': frazil does not have this type of format 3; use {instead}")
         return InvalidConfig(
             f"'{self._text}' is no type (at character {self._at + 1}). Types are {', '.join(_PRIMITIVES)}, "
             "decimal(p, s), fixed[n], list<type>, map<key, value>, struct<name: type, …>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.core.errors import NotFound, Unsupported
+from frazil.core.foreign_types import without_foreign
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Schema
 from frazil.lake.data_rows import Columns, RowGroup, open_rows
@@ -61,7 +62,7 @@ class ArrowScan:
         self._storage = storage
         self._wanted = wanted
         self._columns = Columns(columns)
-        newest = Schema.from_json(metadata["schemas"][-1])
+        newest = Schema.from_json(without_foreign(metadata["schemas"][-1]))
         specs = {
             int(each["spec-id"]): PartitionSpec.from_json(each, newest)
             for each in metadata.get("partition-specs") or ()
@@ -164,8 +165,13 @@ def _matcher(wanted: Wanted | None) -> tuple[Columns, KeyMatcher] | None:
 
 def columns_ever(metadata: Mapping[str, Any]) -> Schema:
     """All columns that the table ever had, under their newest names: rows may be deleted by their values."""
-    fields = {field.id: field for document in metadata["schemas"] for field in Schema.from_json(document)}
-    return Schema(tuple(fields.values()))
+    return columns_of(metadata["schemas"])
+
+
+def columns_of(documents: Iterable[Mapping[str, Any]]) -> Schema:
+    """Of several schemas, a later one's names before an earlier one's."""
+    known = (Schema.from_json(without_foreign(document)) for document in documents)
+    return Schema(tuple({field.id: field for schema in known for field in schema}.values()))
 
 
 def columns_elsewhere(

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.core.errors import InvalidInput, Unsupported
+from frazil.core.foreign_types import without_foreign
 from frazil.core.names import show
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
+from frazil.lake.arrow_scan import columns_of
 from frazil.lake.changelog_pairs import (
     CHANGE_COLUMNS,
     CHANGE_TYPE,
@@ -211,24 +213,29 @@ def finished(table: pa.Table) -> list[pa.RecordBatch]:
     return batches
 
 
-def shape_of(metadata: Mapping[str, Any], table: str, schema_id: int | None = None) -> Shape:
-    """Of the table as it is now, or by a schema of its past."""
-    documents = _schemas(metadata)
+def shape_of(
+    metadata: Mapping[str, Any], table: str, schema_id: int | None = None, *, foreign: bool = True
+) -> Shape:
+    """Of the table as it is now, or by a schema of its past.
+
+    Unsupported: frazil has no type for one of its columns; without `foreign` such columns are left out.
+    """
     document = _schema(metadata, schema_id)
-    schema = Schema.from_json(document)
+    if not foreign:
+        document = without_foreign(document)
+    schema = Schema.from_json(document, table)
     taken = [field.name for field in schema if field.name in CHANGE_COLUMNS.names]
     if taken:
         raise Unsupported(
             f"the table {table} has a column {', '.join(taken)}, which is what a changelog calls a column of "
             "its own: rename it"
         )
-    ever = {field.id: field for each in documents for field in Schema.from_json(each)}
     defaults = {int(each["id"]) for each in document["fields"] if each.get("initial-default") is not None}
     elsewhere = {
         number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
         for number, spec in specs_of(metadata, schema).items()
     }
-    return Shape(schema, Schema(tuple(ever.values())), elsewhere)
+    return Shape(schema, columns_of(_schemas(metadata)), elsewhere)
 
 
 def specs_of(metadata: Mapping[str, Any], schema: Schema) -> dict[int, PartitionSpec]:

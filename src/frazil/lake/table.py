@@ -230,7 +230,7 @@ class LakeTable:
         if schema_id not in self._schemas:
             text = self.lake.schemas.toJson(self.metadata.schema())
             document = msgspec.json.decode(text)
-            self._schemas[schema_id] = schema = Schema.from_json(document)
+            self._schemas[schema_id] = schema = Schema.from_json(document, str(self))
             identifiers = document.get("identifier-field-ids", ())
             self._keys[schema_id] = tuple(field.name for field in schema if field.id in identifiers)
         return self._schemas[schema_id]

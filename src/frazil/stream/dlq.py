@@ -21,12 +21,21 @@ from frazil.core.names import show
 from frazil.core.stamp import Position
 from frazil.lake.delivery import Patience
 from frazil.lake.session import use_catalog
-from frazil.stream.config.model import CsvFormat, DeadLetters, FileSource, ParquetFormat, PipelineConfig
+from frazil.stream.columns import with_columns
+from frazil.stream.config.model import (
+    CatalogConfig,
+    CsvFormat,
+    DeadLetters,
+    FileSource,
+    ParquetFormat,
+    PipelineConfig,
+)
 from frazil.stream.dead_letters import REPLAYED
 from frazil.stream.decode.decoded import Undecodable
 from frazil.stream.decode.formats import decoder_of
 from frazil.stream.decoding import Reading, decoded
-from frazil.stream.dlq_batches import IDENTITY, POSITION, identities, marks_of, raw_batches
+from frazil.stream.dlq_batches import IDENTITY, POSITION, identities, marks_of, raw_batches, within
+from frazil.stream.feeds import feed_of
 from frazil.stream.jobs import JobResult, Jobs, decoded_format, rows_schema
 from frazil.stream.needs import Lacking
 from frazil.stream.outlets import TableOutlet, TableWriting
@@ -42,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Letters of one commit.
 _AT_ONCE = 20_000
+#: Bytes of their values, but for one that has more.
+_BYTES_AT_ONCE = 256 * 1024**2
 #: What runs of one round may lack, one after the other: the tables of routed rows, then nothing.
 _ADAPTATIONS = 5
 _CATALOG = "frazil_dlq"
@@ -127,8 +138,12 @@ def replay(
     choice: Choice,
     repair: Callable[[bytes], bytes] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    *,
+    catalog_name: str = CatalogConfig.name,
 ) -> Replayed:
     """Put letters back whose values can be decoded now, or after `repair`; the others stay.
+
+    `catalog_name`: what the transform calls the catalog.
 
     A replay that dies has put back what it told of, and nothing twice; one that runs beside another ends it.
     """
@@ -137,7 +152,7 @@ def replay(
             f"pipeline '{config.name}' takes changes, whose order counts: a letter put back now could "
             "undo a later change. Take a new snapshot of the rows at the source instead"
         )
-    return _Replay(config, spark.newSession(), lake, choice, repair).run(say)
+    return _Replay(config, spark.newSession(), lake, choice, repair, catalog_name).run(say)
 
 
 class _Replay:
@@ -148,8 +163,8 @@ class _Replay:
         lake: Lake,
         choice: Choice,
         repair: Callable[[bytes], bytes] | None,
+        catalog_name: str,
     ) -> None:
-        self._config = config
         self._spark = spark
         self._lake = lake
         self._choice = choice
@@ -157,10 +172,14 @@ class _Replay:
         self._place = where_letters_go(config)
         self._headed = isinstance(config.source, FileSource) and isinstance(config.format, CsvFormat)
         _require_replayable(config)
+        # Nothing else of the source is needed, which may be gone.
+        if not config.schema.fields:
+            config = with_columns(config, feed_of(config, lake))
+        self._config = config
         # Another writer than the pipeline's own, which may run at the same time.
         named = replace(config, name=name_of_replay(config.name))
         if config.transform is not None:
-            use_catalog(spark, "lake", lake.client)
+            use_catalog(spark, catalog_name, lake.client)
         self._sink = IcebergSink(named, spark, lake, rows_schema(spark, config), beside_letters=True)
         # Who puts back a record that was too large wants it.
         limits = replace(config.limits, bytes_per_record=_ANY_SIZE)
@@ -207,10 +226,16 @@ class _Replay:
 
     def _next(self) -> pa.Table:
         frame = waiting(self._spark, self._lake, self._config, self._choice)
-        letters = frame.limit(_AT_ONCE + len(self._hopeless)).toArrow()
+        few = frame.limit(_AT_ONCE + len(self._hopeless))
+        # All values at once may be more than the driver holds: their sizes say how many it asks for.
+        told = few.selectExpr(*IDENTITY, "length(value) AS size").toArrow()
         given_up = pa.array(list(self._hopeless), pa.string())
-        keep = pc.invert(pc.is_in(identities(letters), value_set=given_up))
-        left = letters.filter(keep).slice(0, _AT_ONCE)
+        told = told.filter(pc.invert(pc.is_in(identities(told), value_set=given_up)))
+        wanted = told.slice(0, min(_AT_ONCE, within(told["size"], _BYTES_AT_ONCE))).select(IDENTITY)
+        if not len(wanted):
+            return wanted
+        keys = self._spark.createDataFrame(wanted).hint("broadcast")
+        left = frame.join(keys, list(IDENTITY), "left_semi").orderBy(*IDENTITY).toArrow()
         if self._repair is not None:
             values = [_repaired(self._repair, value) for value in left["value"].to_pylist()]
             column = left.schema.get_field_index("value")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -87,3 +88,9 @@ def identities(letters: pa.Table) -> pa.StringArray:
         "\n",
     )
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def within(sizes: pa.ChunkedArray, limit: int) -> int:
+    """How many of the first ones have no more than `limit` together; one, however large it is."""
+    ends = pc.cumulative_sum(pc.fill_null(sizes, 0).cast(pa.int64())).to_pylist()
+    return max(bisect_right(ends, limit), 1)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from frazil.client import Client
 from frazil.client.naming import written
-from frazil.core.errors import FrazilError, NotFound
+from frazil.core.errors import FrazilError, NotFound, Unsupported
+from frazil.core.foreign_types import without_foreign
 from frazil.core.partitioning import PartitionField, PartitionSpec
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
@@ -175,7 +176,7 @@ def _table(config: PipelineConfig, client: Client, found: _Findings) -> tuple[Ta
         found.position_known = False
         return TablePlan(name), None
     metadata = loaded.metadata
-    schema = _schema(metadata)
+    schema = _schema(metadata, name, found)
     there = show_partitioning(_spec(metadata, schema).fields)
     version = int(metadata.get("format-version", 2))
     # The columns of the source are not known here.
@@ -318,10 +319,15 @@ def _begins(config: PipelineConfig, stamp: Stamp | None) -> str:
     return f"at the {at} record" if isinstance(at, str) else "at the given offsets"
 
 
-def _schema(metadata: Mapping[str, Any]) -> Schema:
+def _schema(metadata: Mapping[str, Any], table: str, found: _Findings) -> Schema:
     current = metadata.get("current-schema-id", 0)
     rows = [row for row in metadata.get("schemas") or () if row.get("schema-id") == current]
-    return Schema.from_json(rows[0] if rows else metadata["schema"])
+    document = rows[0] if rows else metadata["schema"]
+    try:
+        return Schema.from_json(document, table)
+    except Unsupported as error:
+        found.problems.append(error.message)
+        return Schema.from_json(without_foreign(document))
 
 
 def _spec(metadata: Mapping[str, Any], schema: Schema) -> PartitionSpec:

@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotFound
+from frazil.core.moments import moment
 from frazil.core.names import show
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
@@ -65,7 +66,7 @@ class PipelineStatus:
     def watermark(self) -> datetime | None:
         if self.stamp is None or self.stamp.watermark is None:
             return None
-        return datetime.fromtimestamp(self.stamp.watermark / 1_000_000, UTC)
+        return moment(self.stamp.watermark)
 
 
 def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:

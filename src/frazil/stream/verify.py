@@ -20,8 +20,10 @@ from frazil.lake.credentials import TaskKeys
 from frazil.lake.scan import LiveFile, live_files
 from frazil.lake.table import LakeTable
 from frazil.stream.bootstrap.place import of_log
+from frazil.stream.columns import with_columns
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.decoding import Reading
+from frazil.stream.feeds import feed_of
 from frazil.stream.fingerprint import Fingerprint
 from frazil.stream.fit import followed, problems
 from frazil.stream.kafka.feed import KafkaReader
@@ -164,7 +166,7 @@ class _Verifier:
         )
 
     def _check_log(self, span: Span, table: LakeTable, live: Sequence[LiveFile]) -> list[Counted] | None:
-        content = self._comparable(span, table, live)
+        content = self._take_columns(table.lake) and self._comparable(span, table, live)
         counted = self._count_log(span, table, content)
         if content and counted is not None:
             self._check_content(span, table, live, counted)
@@ -199,6 +201,15 @@ class _Verifier:
         else:
             return view
         return None
+
+    def _take_columns(self, lake: Lake) -> bool:
+        """As the pipeline does that has them of a registry; whether they are known."""
+        try:
+            self._config = with_columns(self._config, feed_of(self._config, lake))
+        except FrazilError as error:
+            self._unknown("content", error.message)
+            return False
+        return True
 
     def _comparable(self, span: Span, table: LakeTable, live: Sequence[LiveFile]) -> bool:
         """Whether rows can be compared one by one, and why not."""

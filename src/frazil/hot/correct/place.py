@@ -73,7 +73,7 @@ class Place:
     def reload(self) -> None:
         """Take over what `table` was loaded with last."""
         self.metadata: Mapping[str, Any] = document(self.table)
-        self.schema = Schema.from_json(current_schema(self.metadata))
+        self.schema = Schema.from_json(current_schema(self.metadata), str(self))
         self.history = TableHistory(self.metadata)
         self.key = identifier_fields(self.metadata, str(self))
         self.format_version = int(self.metadata["format-version"])

@@ -74,7 +74,7 @@ class Union:
         self._found = found
         self._client = client
         self._kafka = kafka or {}
-        self._all = Schema.from_json(pinned_schema(found))
+        self._all = Schema.from_json(pinned_schema(found), str(found))
         self._key = key_of(found, self._all)
         names = [field.name for field in self._all] if columns is None else list(columns)
         self._names = [self._all.field(name).name for name in names]

@@ -50,7 +50,7 @@ class Changelog:
         assert found.hot is not None, "ordinary tables have no log"
         self.found = found
         self._places = places
-        self.schema = Schema.from_json(pinned_schema(found))
+        self.schema = Schema.from_json(pinned_schema(found), str(found))
         self.key = key_of(found, self.schema)
         self._columns = Columns(self.schema)
         reader = KafkaReader(found.hot.settings(kafka), keys=True)

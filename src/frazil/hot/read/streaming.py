@@ -62,7 +62,7 @@ def read_stream(
             records_per_batch,
             spark.sparkContext.defaultParallelism,
         )
-        columns = stream_columns(_schema(metadata, following.schema_id))
+        columns = stream_columns(_schema(metadata, following.schema_id, name))
     source = _source(f"frazil-stream-{next(_numbers)}", following, columns.to_spark_ddl())
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()
@@ -134,6 +134,6 @@ class HotStreamReader(DataSourceStreamReader):
         return self._planner
 
 
-def _schema(metadata: Mapping[str, Any], schema_id: int) -> Schema:
+def _schema(metadata: Mapping[str, Any], schema_id: int, table: str) -> Schema:
     found = next(each for each in metadata["schemas"] if each["schema-id"] == schema_id)
-    return Schema.from_json(found)
+    return Schema.from_json(found, table)

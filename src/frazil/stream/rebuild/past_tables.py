@@ -66,7 +66,9 @@ class TablePast(BoundedFeed):
 
     def reader(self, stamp: Stamp) -> TableReader:
         metadata = self._metadata
-        return TableReader(self._keys.places(metadata), source_schema(metadata), identities(metadata))
+        return TableReader(
+            self._keys.places(metadata), source_schema(metadata, self._name), identities(metadata)
+        )
 
     def covers(self, letters: pa.Table) -> Mask:
         """None: files are rewritten, so that nobody can say which record a letter is of."""

@@ -23,7 +23,7 @@ from frazil.lake.changelog import (
     told,
 )
 from frazil.lake.changelog_pairs import KEY_DIGEST, paired_all, slots
-from frazil.lake.changelog_rows import UnitReader
+from frazil.lake.changelog_rows import Shape, UnitReader
 from frazil.lake.changelog_units import Commit, TableFiles, Unit, commit_of
 from frazil.lake.history import TableSnapshot
 from frazil.lake.live import Target
@@ -125,6 +125,12 @@ class ChangeReader:
         for signed in reader.read(units[0], part.start, part.end):
             yield _raw(part, signed.positions, told(commit, signed), known.millis)
 
+    def _past(self, schema_id: int | None, key: Sequence[str]) -> Shape:
+        """A column that nobody can read was dropped since, and tells rows apart only as part of a key."""
+        then = shape_of(self.layout, self.table, schema_id, foreign=False)
+        names = {field.name for field in then.schema}
+        return then if names.issuperset(key) else shape_of(self.layout, self.table, schema_id)
+
     def _diff(
         self, part: Slice, known: ChangedPart, files: TableFiles, storage: PlacedFiles
     ) -> Iterator[RawBatch]:
@@ -132,8 +138,8 @@ class ChangeReader:
         commit = files.commit(known.before(), known.taken(), known.sequence)
         shape = shape_of(self.layout, self.table)
         # A commit may be read in several rounds, and columns change between them: its own divide it.
-        then = shape_of(self.layout, self.table, known.schema)
         key = identifier_fields(self.layout, self.table, known.schema)
+        then = self._past(known.schema, key)
         compared = None if then.schema == shape.schema else then
         rows = marked(shape, key, commit, storage, compared)
         mine = (_within(batch, part, known.total) for batch in rows)

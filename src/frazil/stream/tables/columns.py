@@ -10,7 +10,7 @@ from frazil.core.errors import Unsupported
 from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type
 
 
-def source_schema(metadata: Mapping[str, Any]) -> Schema:
+def source_schema(metadata: Mapping[str, Any], table: str) -> Schema:
     """The current one, with its field ids."""
     current = metadata.get("current-schema-id", 0)
     schemas = metadata.get("schemas") or [metadata["schema"]]
@@ -18,10 +18,10 @@ def source_schema(metadata: Mapping[str, Any]) -> Schema:
     defaults = [name for name, found in _fields(document) if found.get("initial-default") is not None]
     if defaults:
         raise Unsupported(
-            f"the column {', '.join(defaults)} of the source table has an initial default, which is not in "
-            "the files: frazil cannot read such tables"
+            f"the column {', '.join(defaults)} of the source table {table} has an initial default, which is "
+            "not in the files: frazil cannot read such tables"
         )
-    return Schema.from_json(document)
+    return Schema.from_json(document, table)
 
 
 def without_ids(schema: Schema) -> Schema:

@@ -50,7 +50,7 @@ class TableFeed:
         self._passed: tuple[Position, Place] | None = None
 
     def schema(self) -> Schema:
-        return without_ids(source_schema(self._load()))
+        return without_ids(source_schema(self._load(), self._name))
 
     def first(self) -> tuple[str, dict[str, Position]]:
         metadata = self._load()
@@ -90,7 +90,9 @@ class TableFeed:
 
     def reader(self, stamp: Stamp) -> TableReader | ChangeReader:
         metadata = self._metadata or self._load()
-        return TableReader(self._keys.places(metadata), source_schema(metadata), identities(metadata))
+        return TableReader(
+            self._keys.places(metadata), source_schema(metadata, self._name), identities(metadata)
+        )
 
     def landed(self, plan: RoundPlan) -> None:
         """The stamp knows all there is to know."""
@@ -117,7 +119,7 @@ class TableFeed:
         return self._start_earliest(head)
 
     def _require_readable(self, metadata: Mapping[str, Any]) -> None:
-        source_schema(metadata)
+        source_schema(metadata, self._name)
 
     def _start_earliest(self, head: TableSnapshot) -> Place:
         if self._has_deletes(head):
