@@ -81,10 +81,15 @@ def test_what_a_killed_rebuild_left_is_removed(local_shelf: Shelf, make_line: Ma
     line = make_line(local_shelf, "abandoned")
     line.feed.produce(50)
     run_once(line).close()
-    with rebuild(line, failpoint="rebuild.built") as run:
+    # Its own table has all that the log has.
+    history = ("--history", line.table)
+    with rebuild(line, *history, failpoint="rebuild.built") as run:
         assert run.wait() == -signal.SIGKILL, run.story()
     assert line.shelf.stray_files(line.table)
-    with rebuild(line, "--abandon") as run:
+    left = {name for name in line.shelf.load(line.table).refs() if name.endswith("_rebuild")}
+    assert f"frazil-history.{line.name}_rebuild" in left
+    with rebuild(line, *history, "--abandon") as run:
         assert run.wait() == 0, run.story()
     line.check()
     line.check_storage()
+    assert left.isdisjoint(line.shelf.load(line.table).refs())

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import TopicPartition
-from tests.stream.rebuild.again import counted, gathered, rebuilt
+from tests.stream.rebuild.again import counted, gathered, metadata, rebuilds, rebuilt
 from tests.stream.world import World, records
 
 from frazil.client import Client
-from frazil.core.errors import Conflict, InvalidInput, SourceChanged
+from frazil.core.errors import (
+    CommitStateUnknown,
+    Conflict,
+    FrazilError,
+    InvalidInput,
+    NoSuchTable,
+    SourceChanged,
+)
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.lake.catalog import Lake
 from frazil.maintenance.actions import expire
 from frazil.stream.config import PipelineConfig
 from frazil.stream.config.model import KafkaSource, MetadataColumns
 from frazil.stream.rebuild.past_kafka import KafkaPast
+from frazil.stream.rebuild.sink import RebuildSink
 from frazil.stream.reset import ToHistory, parse_offsets, reset
 
 MARKED = "SELECT id, concat(word, '!') AS word, at, ref FROM source"
@@ -53,6 +61,91 @@ def test_it_takes_its_history_again(world: World, named: str | None) -> None:
     assert ids(world, f"{word}_derived") == list(range(33))
     with pytest.raises(InvalidInput, match=f"began with the rows of paths.{word}_raw"):
         rebuilt(world, derived, history=f"paths.{word}_derived")
+
+
+@pytest.mark.parametrize("offset", [15, 25])
+def test_offsets_that_were_edited(world: World, offset: int) -> None:
+    """`run` does not look at them again; records would come twice, or be lost."""
+    topic = world.topic(records(20), partitions=1)
+    raw, name = f"edited_raw_{offset}", f"edited-{offset}"
+    world.run(world.pipeline(topic, raw, name=f"{name}-raw"))
+
+    def at(offset: int) -> PipelineConfig:
+        history = {"table": f"paths.{raw}", "offsets": {topic: [offset]}}
+        return world.pipeline(topic, name, name=name, history=history)
+
+    world.produce(topic, records(30)[20:], partitions=1)
+    world.run(at(20))
+    world.run(at(offset))
+    assert rebuilt(world, at(offset)).after == 30
+    assert ids(world, name) == list(range(30))
+
+
+def test_a_history_that_came_later(world: World) -> None:
+    """The pipeline began with the log, and read nothing of that table."""
+    topic = world.topic(records(10), partitions=1)
+    world.run(world.pipeline(topic, "came_later", name="came-later"))
+    world.spark_sql("CREATE TABLE {}.came_other (id bigint, word string) USING iceberg")
+    world.spark_sql("INSERT INTO {}.came_other VALUES (100, 'other')")
+    history = {"table": "paths.came_other", "offsets": {topic: [5]}}
+    edited = world.pipeline(topic, "came_later", name="came-later", history=history)
+    assert rebuilt(world, edited).after == 10
+    assert ids(world, "came_later") == list(range(10))
+    with pytest.raises(InvalidInput, match="none of its snapshots has a stamp"):
+        rebuilt(world, edited, history="paths.came_other")
+
+
+def test_a_history_with_a_dot_in_its_name(world: World) -> None:
+    topic = world.topic(records(20), partitions=1)
+    table = r"dotted\.raw"
+    world.run(world.pipeline(topic, table, name="dotted-raw"))
+    derived = world.pipeline(topic, "dotted", name="dotted", history=f"paths.{table}")
+    world.run(derived)
+    assert rebuilt(world, derived).after == 20
+    plain = world.pipeline(topic, "dotted", name="dotted")
+    with pytest.raises(NoSuchTable, match="name it by --history"):
+        rebuilt(world, plain)
+    assert rebuilt(world, plain, history=f"paths.{table}").after == 20
+
+
+def tags(world: World, table: str) -> set[str]:
+    return {name for name in metadata(world, table)["refs"] if name.startswith("frazil-history.")}
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [("take_over", Conflict("not now")), ("swap", CommitStateUnknown("who knows"))]
+)
+def test_one_that_fails_keeps_no_snapshot(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str, error: FrazilError
+) -> None:
+    word = f"kept_{step}"
+    _, _, derived = begun(world, word)
+    seen: set[str] = set()
+
+    def failing(*_: object) -> None:
+        seen.update(tags(world, f"{word}_raw"))
+        raise error
+
+    monkeypatch.setattr(RebuildSink, step, failing)
+    with pytest.raises(type(error), match=error.message):
+        rebuilt(world, derived)
+    assert seen == {f"frazil-history.{word}_rebuild"}
+    assert not tags(world, f"{word}_raw")
+
+
+def test_what_one_that_died_kept_is_abandoned(world: World) -> None:
+    """The table is known from the stamp, from the settings, or because it is named again."""
+    topic, _, derived = begun(world, "died")
+    alone = world.pipeline(topic, "died_alone", name="alone")
+    settled = world.pipeline(topic, "died_alone", name="alone", history="paths.died_raw")
+    plain = world.pipeline(topic, "died_derived", name="died")
+    world.run(alone)
+    for one, wishes in ((derived, {}), (plain, {}), (settled, {}), (alone, {"history": "paths.died_raw"})):
+        tag = f"frazil-history.{one.name}_rebuild"
+        world.spark_sql(f"ALTER TABLE {{}}.died_raw CREATE TAG `{tag}`")
+        assert tags(world, "died_raw") == {tag}
+        assert rebuilds(world, one, abandon=True, **wishes).run() == {}
+        assert not tags(world, "died_raw")
 
 
 def test_the_history_as_it_was(world: World) -> None:

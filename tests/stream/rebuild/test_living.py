@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +27,7 @@ from frazil.stream.rebuild.loop import RebuildLoop
 from frazil.stream.rebuild.sink import RebuildSink
 
 WRONG = "SELECT id, upper(word) AS word, at, ref FROM source WHERE id <> 3"
+SHOUTED = "SELECT id, upper(word) AS word, at, ref FROM source"
 RIGHT = "SELECT id, concat(word, '!') AS word, at, ref FROM source"
 
 
@@ -55,26 +58,56 @@ def test_the_stream_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> No
     assert [row["id"] for row in world.rows("living")] == list(range(63))
 
 
-def test_a_reader_sees_the_old_or_the_new(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def watched(world: World, table: str) -> Iterator[list[list[dict[str, Any]]]]:
+    """What somebody sees who reads again and again, from before the block until behind it."""
+    seen: list[list[dict[str, Any]]] = []
+    begun, ended = threading.Event(), threading.Event()
+
+    def look() -> None:
+        last = False
+        while not last:
+            last = ended.is_set()
+            seen.append(world.rows(table))
+            begun.set()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    assert begun.wait(300)
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join(300)
+    assert not thread.is_alive()
+
+
+def test_a_reader_sees_the_old_or_the_new(world: World) -> None:
+    """As many rows before as after, and each of them another one: their number would tell nothing."""
     topic = world.topic(records(50))
-    pipeline = replace(world.pipeline(topic, "whole"), limits=Limits(records_per_round=20))
-    world.run(pipeline)
-    seen: list[int] = []
-
-    def looking(step: Callable[..., Any]) -> Callable[..., Any]:
-        def looked(*given: Any, **more: Any) -> Any:
-            seen.append(len(world.rows("whole")))
-            found = step(*given, **more)
-            seen.append(len(world.rows("whole")))
-            return found
-
-        return looked
-
-    for name in ("begin", "commit", "swap"):
-        monkeypatch.setattr(RebuildSink, name, looking(getattr(RebuildSink, name)))
-    rebuilt(world, pipeline)
+    limits = Limits(records_per_round=20)
+    old, new = (
+        replace(world.pipeline(topic, "whole", transform=sql), limits=limits) for sql in (SHOUTED, RIGHT)
+    )
+    world.run(old)
+    before = world.rows("whole")
+    after = [row | {"word": f"{row['word'].lower()}!"} for row in before]
+    begun = len(metadata(world, "whole")["snapshot-log"])
+    with watched(world, "whole") as seen:
+        rebuilt(world, new)
     assert len(seen) > 6
-    assert set(seen) == {50}
+    assert distinct(seen) == [before, after]
+    # What no look met: all that the table ever was meanwhile.
+    since = [one["snapshot-id"] for one in metadata(world, "whole")["snapshot-log"][begun:]]
+    sql = "SELECT * FROM {{}}.whole VERSION AS OF {} ORDER BY id"
+    states = distinct([world.spark_rows(sql.format(snapshot)) for snapshot in since])
+    words = [[(row["id"], row["word"]) for row in rows] for rows in states]
+    assert words == [[(row["id"], row["word"]) for row in rows] for rows in (before, after)]
+
+
+def distinct(states: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """In their order, each once for as long as it lasted."""
+    return [rows for rows, _ in itertools.groupby(states)]
 
 
 def test_rows_of_others(world: World) -> None:

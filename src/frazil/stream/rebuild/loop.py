@@ -33,7 +33,13 @@ from frazil.stream.rebuild.diff import Difference, difference
 from frazil.stream.rebuild.letters import settled
 from frazil.stream.rebuild.others import others
 from frazil.stream.rebuild.past import Past, same_place
-from frazil.stream.rebuild.possible import past_of, require_by_record, require_possible, require_taken
+from frazil.stream.rebuild.possible import (
+    forget_history,
+    past_of,
+    require_by_record,
+    require_possible,
+    require_taken,
+)
 from frazil.stream.rebuild.sink import Moved, RebuildSink
 
 if TYPE_CHECKING:
@@ -139,9 +145,10 @@ class RebuildLoop(PipelineLoop):
             work.feed.release()
             raise _in_words(error) from None
         except FrazilError as error:
+            # What may have landed keeps its files. Of the source nothing more is read.
             if error.outcome is not Outcome.UNKNOWN:
                 self._clean(work.sink)
-                work.feed.release()
+            work.feed.release()
             raise
 
     def _opened(self) -> _Work | None:
@@ -150,7 +157,8 @@ class RebuildLoop(PipelineLoop):
         lake = self._connect()
         where = show(*self._config.home)
         metadata = lake.client.tables.load(*self._config.home).metadata
-        began = find_stamp(MetadataHistory(metadata), self.name)
+        story = MetadataHistory(metadata)
+        began = find_stamp(story, self.name)
         if began is None:
             raise NotFound(
                 f"pipeline {self.name} has not written to the table {where} yet, so there is nothing to "
@@ -158,6 +166,7 @@ class RebuildLoop(PipelineLoop):
             )
         if self._wishes.abandon:
             self._abandon(lake, began)
+            forget_history(self._config, lake, began, story, self._wishes.history)
             return None
         require_taken(began)
         self._require_alone(metadata, began)
@@ -166,10 +175,13 @@ class RebuildLoop(PipelineLoop):
             use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)
         require_by_record(self._spark, config)
-        story = MetadataHistory(metadata)
         past = past_of(config, lake, began, story, self._wishes.history)
-        sink = RebuildSink(config, self._spark, lake, rows, past.begin(story))
-        sink.take_over(self._patience)
+        try:
+            sink = RebuildSink(config, self._spark, lake, rows, past.begin(story))
+            sink.take_over(self._patience)
+        except FrazilError:
+            past.release()
+            raise
         reach("rebuild.claimed")
         self._observer.notify(Claimed(self.name, where, sink.writer.stamp.epoch, False, False))
         return _Work(past, sink, Jobs(self._spark, config), lake, began)

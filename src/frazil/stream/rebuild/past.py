@@ -13,7 +13,7 @@ from frazil.core.errors import SourceChanged
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.lake.authority import History, ancestry
-from frazil.stream.bootstrap.place import Place, history_of, of_log
+from frazil.stream.bootstrap.place import Place, history_of, of_log, pending
 from frazil.stream.config.model import Limits, SensorSource
 from frazil.stream.rounds import RoundPlan, cut
 from frazil.stream.sensors.feed import STREAM, SensorFeed, SensorReader
@@ -133,6 +133,19 @@ def begun_with(end: Stamp, story: History) -> Place | None:
     return history_of(end.positions) or (None if first is None else history_of(first.positions))
 
 
+def begun_at(place: Place, story: History, pipeline: str) -> Stamp | None:
+    """A stamp that says where the log goes on behind these rows; None: it expired."""
+    key, oldest = stamp_key(pipeline), None
+    for view in ancestry(story):
+        stamp = Stamp.decode(view.summary[key]) if key in view.summary else None
+        oldest = stamp if stamp is not None and _same_rows(place, stamp) else oldest
+    if oldest is None:
+        return None
+    # Nothing of the log is taken before the last row.
+    untouched = (oldest.epoch, oldest.round) == (1, 0) or pending(oldest.positions) is not None
+    return oldest if untouched else None
+
+
 def same_place(one: Mapping[str, Position], other: Mapping[str, Position]) -> bool:
     """Whether two stamps have read the same of the source; what came before it does not count."""
 
@@ -151,6 +164,12 @@ def listed(names: Iterable[str], most: int = 3) -> str:
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
+
+
+def _same_rows(place: Place, stamp: Stamp) -> bool:
+    """A reset may have told the pipeline to begin with others."""
+    other = history_of(stamp.positions)
+    return other is not None and place.topic == other.topic and place.position().id == other.position().id
 
 
 def _at(stamp: Stamp, topic: str, partition: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from frazil.core.errors import InvalidInput
+from frazil.core.errors import InvalidInput, NoSuchNamespace, NoSuchTable
 from frazil.core.names import show
 from frazil.core.rebuild import REBUILD, Record, name_of_rebuild, rebuilds_in
 from frazil.core.stamp import Position, Stamp, stamp_key
@@ -16,13 +16,13 @@ from frazil.lake.authority import History as TableStory
 from frazil.lake.authority import MetadataHistory
 from frazil.lake.history import TableHistory, TableSnapshot
 from frazil.stream.bootstrap.feed import Rounds
-from frazil.stream.bootstrap.place import Place, history_of, of_log, pending
+from frazil.stream.bootstrap.place import Place, of_log, pending
 from frazil.stream.bootstrap.reader import BothReader
 from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.config.model import History, KafkaSource, Limits, PipelineConfig
 from frazil.stream.kafka.log import LogView
 from frazil.stream.rebuild.others import others
-from frazil.stream.rebuild.past import first_stamp
+from frazil.stream.rebuild.past import begun_at, first_stamp
 from frazil.stream.rebuild.past_kafka import KafkaPast
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.source import Reader
@@ -53,9 +53,7 @@ class HistoryPast(KafkaPast):
         wanted = self._wanted
         if wanted.offsets is None:
             wanted = self._again(history, view) or self._covered(history, view)
-        # Its tag is that of the rebuild: the pipeline may have one of its own.
-        named = replace(self._config, name=name_of_rebuild(self._config.name))
-        self._table = HistoryTable(self._lake, wanted, named)
+        self._table = tagged(self._lake, wanted, self._config)
         return self._begun(self._table.begin(view))
 
     def plan(self, stamp: Stamp, limits: Limits, parallelism: int) -> RoundPlan:
@@ -77,8 +75,9 @@ class HistoryPast(KafkaPast):
 
     def _again(self, history: TableStory, view: LogView) -> History | None:
         """What the pipeline took itself; None: the table or the log does not have all of it any more."""
-        place, first = self._begun_with, first_stamp(history, self.end.pipeline)
-        if place is None or first is None or not _same(place, history_of(first.positions)):
+        place = self._begun_with
+        first = None if place is None else begun_at(place, history, self.end.pipeline)
+        if place is None or first is None:
             return None
         metadata, begun = self._load(), of_log(first.positions)
         there = TableHistory(metadata).snapshot(place.snapshot) is not None
@@ -111,7 +110,15 @@ class HistoryPast(KafkaPast):
         )
 
     def _load(self) -> dict[str, Any]:
-        return self._lake.client.tables.load(self._wanted.namespace, self._wanted.name).metadata
+        namespace, name = self._wanted.namespace, self._wanted.name
+        try:
+            return self._lake.client.tables.load(namespace, name).metadata
+        except (NoSuchTable, NoSuchNamespace):
+            raise NoSuchTable(
+                f"pipeline {self.end.pipeline} cannot be rebuilt with {show(namespace, name)}: there is no "
+                "such table. If a dot is part of its name or of its namespace's, name it by --history, with "
+                r"a backslash before that dot, such as sales\.eu.orders"
+            ) from None
 
     def _fits(self, stamp: Stamp, view: LogView) -> bool:
         positions = of_log(stamp.positions)
@@ -145,6 +152,11 @@ class HistoryPast(KafkaPast):
         )
 
 
+def tagged(lake: Lake, wanted: History, config: PipelineConfig) -> HistoryTable:
+    """Its tag is that of the rebuild: the pipeline may have one of its own."""
+    return HistoryTable(lake, wanted, replace(config, name=name_of_rebuild(config.name)))
+
+
 def _stamped(history: TableHistory) -> Iterator[tuple[TableSnapshot, Stamp]]:
     """Newest first; only snapshots that are a pipeline's own, so that their rows are what the stamp says."""
     rebuilds = rebuilds_in(snapshot.summary for snapshot in history.ancestry())
@@ -159,11 +171,6 @@ def _stamped(history: TableHistory) -> Iterator[tuple[TableSnapshot, Stamp]]:
             elif record is not None and stamp.pipeline == name_of_rebuild(record.pipeline):
                 # What it swapped in is the pipeline's, up to the same place.
                 yield snapshot, structs.replace(stamp, pipeline=record.pipeline)
-
-
-def _same(place: Place, other: Place | None) -> bool:
-    """Whether both are of the same rows: a reset may have told the pipeline to begin with others."""
-    return other is not None and place.topic == other.topic and place.position().id == other.position().id
 
 
 def _padded(offsets: Mapping[str, tuple[int, ...]], view: LogView) -> dict[str, tuple[int, ...]]:

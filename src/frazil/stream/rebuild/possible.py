@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -12,7 +11,7 @@ from frazil.core.errors import Conflict, FrazilError, InvalidInput, Unsupported
 from frazil.core.names import show
 from frazil.core.stamp import Stamp
 from frazil.lake.authority import History as TableStory
-from frazil.stream.bootstrap.place import Place, pending
+from frazil.stream.bootstrap.place import pending
 from frazil.stream.config.model import (
     FileSource,
     History,
@@ -23,7 +22,7 @@ from frazil.stream.config.model import (
 )
 from frazil.stream.feeds import feed_of, ledger_of
 from frazil.stream.frames import apply_transform
-from frazil.stream.rebuild.past import Past, SensorPast, begun_with
+from frazil.stream.rebuild.past import Past, SensorPast, begun_at, begun_with, first_stamp
 from frazil.stream.stateful.plans import is_by_record
 from frazil.stream.stateful.source import probe_frame
 
@@ -91,23 +90,50 @@ def require_taken(stamp: Stamp) -> None:
         )
 
 
-def wanted_history(config: PipelineConfig, begun: Place | None, table: str | None) -> History | None:
+def wanted_history(
+    config: PipelineConfig, end: Stamp, story: TableStory, table: str | None
+) -> History | None:
     """What comes before the log: the table that the pipeline began with, else the named one.
 
-    Where it began is told by its stamp, not by its settings, which count only for a pipeline that never ran.
+    Where it began is told by its stamps. Its settings count where these expired, and for nothing else.
     """
     assert isinstance(config.source, KafkaSource), "only logs have a history"
-    found = config.source.history
+    begun, found = begun_with(end, story), config.source.history
+    named = None if table is None else identifier(table)
     if begun is None:
-        return found if table is None else History(*identifier(table))
-    if table is not None and show(*identifier(table)) != begun.table:
+        if named is not None:
+            return History(*named)
+        return found if first_stamp(story, end.pipeline) is None else None
+    if named is not None and show(*named) != begun.table:
         raise InvalidInput(
             f"pipeline '{config.name}' began with the rows of {begun.table}, and {table} may have more or "
             "less: leave --history out, and that table is taken again"
         )
-    if found is None or show(found.namespace, found.name) != begun.table:
-        found = History(*identifier(begun.table))
-    return found if found.offsets is None else replace(found, snapshot=begun.snapshot)
+    if found is not None and show(found.namespace, found.name) != begun.table:
+        found = None
+    # A stamp does not say which dots are part of a name; settings and --history do.
+    own = None if found is None else (found.namespace, found.name)
+    namespace, name = named or own or identifier(begun.table)
+    if found is None or found.offsets is None or begun_at(begun, story, end.pipeline) is not None:
+        return History(namespace, name)
+    return History(namespace, name, offsets=found.offsets, snapshot=begun.snapshot)
+
+
+def forget_history(
+    config: PipelineConfig, lake: Lake, end: Stamp, story: TableStory, table: str | None
+) -> None:
+    """Take away the tag that a rebuild which died left on the table whose rows it took."""
+    if not isinstance(config.source, KafkaSource):
+        return
+    from frazil.stream.rebuild.past_history import tagged
+
+    begun, found = begun_with(end, story), config.source.history
+    places = [] if table is None else [identifier(table)]
+    places += [] if found is None else [(found.namespace, found.name)]
+    if begun is not None and all(show(*place) != begun.table for place in places):
+        places.append(identifier(begun.table))
+    for place in dict.fromkeys(places):
+        tagged(lake, History(*place), config).release()
 
 
 def past_of(
@@ -119,11 +145,10 @@ def past_of(
     """
     match config.source:
         case KafkaSource():
-            begun = begun_with(end, story)
-            if (wanted := wanted_history(config, begun, history)) is not None:
+            if (wanted := wanted_history(config, end, story, history)) is not None:
                 from frazil.stream.rebuild.past_history import HistoryPast
 
-                return HistoryPast(config, lake, end, wanted, begun)
+                return HistoryPast(config, lake, end, wanted, begun_with(end, story))
             from frazil.stream.rebuild.past_kafka import KafkaPast
 
             return KafkaPast(config.source, config.metadata, end)
