@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import os
@@ -38,10 +39,13 @@ def _reserve(port: int) -> bool:
 
     The lock on it goes when this process does, however it ends.
     """
-    try:
-        fcntl.lockf(_register(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-    except OSError:
-        return False
+    # Where no file can be made, or its file system has no locks, it does without.
+    with contextlib.suppress(OSError):
+        register = _register()
+        try:
+            fcntl.lockf(register, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except (BlockingIOError, PermissionError):
+            return False
     return True
 
 
