@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.hot.correct import CorrectionInfo
     from frazil.hot.correct.api import Corrected
     from frazil.hot.correct.difference import Difference
-    from frazil.stream.config import PipelineConfig
+    from frazil.stream.config import Pipelines
 
 _MAKE = "range"
 
@@ -88,7 +88,7 @@ def make(
     """
     from frazil.hot.correct import correct as made_of
 
-    pipeline = _pipeline(file, pipeline_name)
+    given = _pipeline(file, pipeline_name)
     with quiet_spark(at.cluster.spark) as spark:
         made = made_of(
             spark,
@@ -97,9 +97,10 @@ def make(
             sql=_query(sql),
             fresh=fresh,
             offsets=offsets or None,
-            pipeline=pipeline,
+            pipeline=None if given is None else given.pipelines[0],
             publish=at_once,
             catalog=at.client,
+            catalog_name=None if given is None else given.catalog.name,
             kafka=at.cluster.kafka,
             say=_say(at),
         )
@@ -176,17 +177,18 @@ def _query(text: str | None) -> str | None:
         return text
 
 
-def _pipeline(file: Path | None, name: str | None) -> PipelineConfig | None:
+def _pipeline(file: Path | None, name: str | None) -> Pipelines | None:
+    """One, with what its file says of the catalog."""
     from frazil.cli.pipelines import load
     from frazil.core.errors import InvalidInput
 
     if file is None:
         return None
-    found = load(file, [name] if name else []).pipelines
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
+    found = load(file, [name] if name else [])
+    if len(found.pipelines) > 1:
+        names = ", ".join(one.name for one in found.pipelines)
         raise InvalidInput(f"{file} has several pipelines ({names}): say which by --pipeline")
-    return found[0]
+    return found
 
 
 def _say(at: At) -> Any:

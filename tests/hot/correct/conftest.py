@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
+from tests.hot.read.world import HotWorld
+from tests.stream.world import World, empty
 
 from frazil.client import Client
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, Schema
 from frazil.devstack.frazil_server import FrazilServer
+from frazil.devstack.kafka import Kafka
 from frazil.devstack.seaweed import ObjectStore
 from frazil.lake.catalog import Lake
 from frazil.lake.session import use_catalog
@@ -129,3 +132,22 @@ def _opened(spark: SparkSession, server: FrazilServer, warehouse: str) -> Iterat
             closing(load_catalog(name, type="rest", uri=server.catalog_uri, warehouse=warehouse)) as other,
         ):
             yield Shop(spark, client, lake, other, name)
+
+
+@pytest.fixture
+def world(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> World:
+    empty(frazil_sqlite)
+    return World(kafka, spark, frazil_sqlite)
+
+
+@pytest.fixture
+def client(frazil_sqlite: FrazilServer) -> Iterator[Client]:
+    with Client(frazil_sqlite.uri, warehouse="default") as found:
+        yield found
+
+
+@pytest.fixture
+def hot(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> Iterator[HotWorld]:
+    found = HotWorld(kafka, spark, frazil_sqlite)
+    yield found
+    found.close()

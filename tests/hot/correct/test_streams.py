@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.hot.read.world import HotWorld, row
-from tests.stream.world import World, empty, record, records
+from tests.stream.world import World, record, records
 
 import frazil
 from frazil.client import Client
 from frazil.core.errors import Conflict, InvalidConfig, InvalidInput, Unsupported
-from frazil.devstack.frazil_server import FrazilServer
-from frazil.devstack.kafka import Kafka
 from frazil.hot.correct import publish
 from frazil.hot.correct.api import Corrected
 from frazil.lake.authority import MetadataHistory, find_stamp
@@ -27,29 +24,7 @@ from frazil.stream.config.python import gather
 from frazil.stream.dlq import Choice, replay
 from frazil.stream.verify import Verdict, verify
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 SQL = "SELECT id, 'fixed' AS word, at, ref FROM {name} WHERE {where}"
-
-
-@pytest.fixture
-def world(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> World:
-    empty(frazil_sqlite)
-    return World(kafka, spark, frazil_sqlite)
-
-
-@pytest.fixture
-def client(frazil_sqlite: FrazilServer) -> Iterator[Client]:
-    with Client(frazil_sqlite.uri, warehouse="default") as found:
-        yield found
-
-
-@pytest.fixture
-def hot(kafka: Kafka, spark: SparkSession, frazil_sqlite: FrazilServer) -> Iterator[HotWorld]:
-    found = HotWorld(kafka, spark, frazil_sqlite)
-    yield found
-    found.close()
 
 
 def words(world: World, table: str) -> dict[int, str]:

@@ -22,7 +22,7 @@ from frazil.hot.correct.rows import computed, require_range, write_rows
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.lake.catalog import Lake
 from frazil.lake.correction import CorrectionBranch
-from frazil.stream.config.model import PipelineConfig
+from frazil.stream.config.model import CatalogConfig, PipelineConfig
 from frazil.stream.config.python import gather
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def correct(
     pipeline: PipelineConfig | None = None,
     publish: bool = False,
     catalog: CatalogLike | None = None,
+    catalog_name: str | None = None,
     kafka: Mapping[str, str] | None = None,
     say: Say = lambda _text: None,
 ) -> Corrected:
@@ -73,8 +74,9 @@ def correct(
 
     Instead of both, `offsets` (`orders=0:5-9,1:0-3`) are a range of the log that `pipeline` appends to the
     table; its rows are made again as the pipeline makes them now. A hot table without a key needs no
-    `pipeline`. With `publish` the correction is brought into main at once. InvalidInput: rows do not fit, and
-    nothing was changed.
+    `pipeline`. Its transform calls the catalog `catalog_name`; None: as `catalog` says, else `lake`. With
+    `publish` the correction is brought into main at once. InvalidInput: rows do not fit, and nothing was
+    changed.
 
     >>> made = frazil.correct(
     ...     spark, "shop.orders", where="day = DATE '2026-01-01'", sql="SELECT …"
@@ -98,7 +100,8 @@ def correct(
             require_range(place, recipe.where, fork)
             rows = computed(place, fork, recipe, kafka or {})
         else:
-            recipe, rows = _of_log(place, fork, wanted, pipeline, kafka or {})
+            config, named = _as_given(pipeline, catalog, kafka)
+            recipe, rows = _of_log(place, fork, wanted, config, kafka or {}, catalog_name or named)
         made = _made(place, fork, recipe, rows, say)
         return _published(place, made.correction, kafka or {}, say) if publish else made
 
@@ -157,22 +160,32 @@ def _lake(spark: SparkSession, client: Client) -> Iterator[Lake]:
         lake.close()
 
 
+def _as_given(
+    pipeline: PipelineConfig | None, catalog: CatalogLike | None, kafka: Mapping[str, str] | None
+) -> tuple[PipelineConfig | None, str]:
+    """The pipeline as `frazil.run` would have it, and what its transform calls the catalog."""
+    if pipeline is None:
+        return None, CatalogConfig.name
+    found = gather([pipeline], catalog=None if isinstance(catalog, Client) else catalog, kafka=kafka)
+    return found.pipelines[0], found.catalog.name
+
+
 def _of_log(
     place: Place,
     fork: int,
     wanted: Offsets,
-    pipeline: PipelineConfig | None,
+    config: PipelineConfig | None,
     kafka: Mapping[str, str],
+    catalog: str,
 ) -> tuple[Recipe, DataFrame]:
-    config = None if pipeline is None else gather([pipeline], kafka=kafka).pipelines[0]
-    writer = writer_of(place, config)
+    writer = writer_of(place, config, catalog)
     found = find_range(place, pipeline_name(writer), wanted, fork)
     if not found.offsets:
         raise InvalidInput(f"the range {show_offsets(wanted)} has no record: there is nothing to correct")
     # That its rows can be told is known before the log is read.
     range_files(place, pipeline_name(writer), found, fork)
     recipe = Recipe(offsets=found.offsets, pipeline=pipeline_name(writer))
-    return recipe, log_rows(place, writer, found, kafka)
+    return recipe, log_rows(place, writer, found, kafka, catalog)
 
 
 def _range(

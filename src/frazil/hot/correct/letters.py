@@ -2,15 +2,21 @@
 
 So a record must be bad now if it waits as a letter, and only then: else it would be in no table, or come a
 second time when its letter is put back. Where that is not so, the correction is refused.
+
+A letter is known by the time and value of its record, too: a topic that was deleted and made again has
+another record at its offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.accumulators import AccumulatorParam
 
@@ -23,14 +29,42 @@ from frazil.stream.config.model import PipelineConfig
 from frazil.stream.decoding import Rows
 from frazil.stream.dlq import Choice, waiting, where_letters_go
 from frazil.stream.observe.texts import counted
-from frazil.stream.source import Slice
+from frazil.stream.source import RawBatch, Slice
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
 #: Offsets, by topic and partition.
 Positions: TypeAlias = dict[tuple[str, int], BitMap64]
+#: By topic and partition.
+Letters: TypeAlias = Mapping[tuple[str, int], "Waiting"]
 _SHOWN = 5
+#: In place of a checksum and a time.
+_NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Letters of one partition that wait, in the order of their offsets."""
+
+    offsets: NDArray[np.int64]
+    #: Of the records: milliseconds since 1970, and checksums of their values.
+    times: NDArray[np.int64]
+    sums: NDArray[np.int64]
+
+    def among(self, raw: RawBatch) -> BitMap64:
+        """Offsets of the records that they are of."""
+        if not len(raw):
+            return BitMap64()
+        offsets = raw.offsets.to_numpy()
+        first = np.searchsorted(self.offsets, offsets[0])
+        end = np.searchsorted(self.offsets, offsets[-1], side="right")
+        mine = self.offsets[first:end]
+        at = np.searchsorted(offsets, mine)
+        same = (offsets[at] == mine) & (raw.timestamps.to_numpy()[at] == self.times[first:end])
+        found = zip(at[same].tolist(), self.sums[first:end][same].tolist(), strict=True)
+        return BitMap64(int(offsets[index]) for index, known in found if _sum(raw, index) == known)
 
 
 @dataclass
@@ -42,14 +76,13 @@ class Differing:
     #: Of some that are lost, by their positions.
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def note(self, rows: Rows, letters: Positions) -> None:
+    def note(self, rows: Rows, letters: Letters) -> None:
         raw, place = rows.raw, (rows.raw.topic, rows.raw.partition)
-        known = letters.get(place, BitMap64())
+        known = letters[place].among(raw) if place in letters else BitMap64()
         offsets = raw.offsets.to_numpy()
         bad = bitmap_of(offsets[np.array([one.index for one in rows.bad], np.int64)])
         _add(self.lost, place, bad - known)
-        # Only of records that are there: what a log has let go comes to no row.
-        _add(self.back, place, (known & bitmap_of(offsets)) - bad if known else BitMap64())
+        _add(self.back, place, known - bad)
         for one in rows.bad:
             if len(self.reasons) == _SHOWN:
                 break
@@ -75,16 +108,15 @@ class Merged(AccumulatorParam[Differing]):
         return value1
 
 
-def letters_of(
-    spark: SparkSession, place: Place, config: PipelineConfig, slices: Sequence[Slice]
-) -> Positions:
-    """Where the letters of the pipeline that wait are, in these slices."""
+def letters_of(spark: SparkSession, place: Place, config: PipelineConfig, slices: Sequence[Slice]) -> Letters:
+    """Those of the pipeline that wait, in these slices."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
     if config.dead_letters is None:
         return {}
     try:
-        frame = waiting(spark, place.table.lake, config, Choice())
+        # A session keeps a catalog as it was first used, and the caller's token with it.
+        frame = waiting(spark.newSession(), place.table.lake, config, Choice())
     except NotFound:
         # There was no bad record yet.
         return {}
@@ -93,8 +125,28 @@ def letters_of(
         f"`offset` < {one.end})"
         for one in slices
     )
-    parts = frame.where(inside).groupBy("topic", "partition").agg(F.collect_set("offset").alias("offsets"))
-    return {(row["topic"], row["partition"]): BitMap64(row["offsets"]) for row in parts.collect()}
+    found = frame.where(inside).select(
+        "topic",
+        "partition",
+        "offset",
+        F.coalesce(F.unix_millis("timestamp"), F.lit(_NONE)).alias("time"),
+        F.coalesce(F.crc32("value"), F.lit(_NONE)).alias("sum"),
+    )
+    return _by_partition(found.toArrow().sort_by("offset"), {(one.topic, one.partition) for one in slices})
+
+
+def _by_partition(letters: pa.Table, places: Iterable[tuple[str, int]]) -> Letters:
+    found = {}
+    for topic, partition in places:
+        mine = letters.filter((pc.field("topic") == topic) & (pc.field("partition") == partition))
+        if len(mine):
+            found[topic, partition] = Waiting(*(mine[name].to_numpy() for name in ("offset", "time", "sum")))
+    return found
+
+
+def _sum(raw: RawBatch, index: int) -> int:
+    value = raw.values[index].as_buffer()
+    return _NONE if value is None else zlib.crc32(value)
 
 
 def require_none(place: Place, config: PipelineConfig, found: Differing) -> None:

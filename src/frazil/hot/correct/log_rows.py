@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from frazil.core.correction import Recipe, show_offsets
 from frazil.core.errors import Conflict, FrazilError, InvalidConfig, SourceChanged, Unsupported
 from frazil.core.schema import Schema
-from frazil.hot.correct.letters import Differing, Merged, Positions, letters_of, require_none
+from frazil.hot.correct.letters import Differing, Letters, Merged, letters_of, require_none
 from frazil.hot.correct.offsets import LogRange, find_range, range_files
 from frazil.hot.correct.place import FILE, Place, Selection
 from frazil.hot.correct.replacing import Coming
@@ -20,8 +20,10 @@ from frazil.hot.correct.rows import as_error, fitted
 from frazil.hot.read.tail import TailRead
 from frazil.hot.table import TIERING, HotTable, hot_table
 from frazil.lake.session import use_catalog
-from frazil.stream.config.model import CatalogConfig, KafkaSource, PipelineConfig
+from frazil.stream.columns import with_columns
+from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.decoding import Reading, Rows, decoded
+from frazil.stream.feeds import feed_of
 from frazil.stream.fit import followed
 from frazil.stream.frames import TaskFailed, apply_transform
 from frazil.stream.jobs import rows_schema
@@ -76,8 +78,11 @@ class OffsetsRange:
         raise Conflict(f"the range {self.recipe.range} of {self.place} is computed once")
 
 
-def writer_of(place: Place, config: PipelineConfig | None) -> PipelineConfig | HotTable:
-    """Who makes rows of the log. Unsupported: not record by record, so no range has rows of its own."""
+def writer_of(place: Place, config: PipelineConfig | None, catalog: str) -> PipelineConfig | HotTable:
+    """Who makes rows of the log. Unsupported: not record by record, so no range has rows of its own.
+
+    `catalog`: what its transform calls the catalog.
+    """
     hot = hot_table(place.table.namespace, place.table.name, place.metadata)
     if hot is not None:
         if hot.key:
@@ -98,7 +103,9 @@ def writer_of(place: Place, config: PipelineConfig | None) -> PipelineConfig | H
             f"pipeline '{config.name}' {why}: a range of its log is no range of {place}. Correct it by a "
             "predicate over its columns (--where) instead"
         )
-    _require_by_record(place, config)
+    # Without those of a registry, values would be left out, each of them, and no record be bad.
+    config = with_columns(config, feed_of(config, place.table.lake))
+    _require_by_record(place, config, catalog)
     return config
 
 
@@ -107,9 +114,16 @@ def pipeline_name(writer: PipelineConfig | HotTable) -> str:
 
 
 def log_rows(
-    place: Place, writer: PipelineConfig | HotTable, found: LogRange, kafka: Mapping[str, str]
+    place: Place,
+    writer: PipelineConfig | HotTable,
+    found: LogRange,
+    kafka: Mapping[str, str],
+    catalog: str,
 ) -> DataFrame:
-    """What the records come to now. SourceChanged: they are not in the log any more."""
+    """What the records come to now; `catalog` as for `writer_of`.
+
+    SourceChanged: they are not in the log any more.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -119,7 +133,7 @@ def log_rows(
         if isinstance(writer, HotTable):
             frame = _of_hot(place, writer, found, kafka)
         else:
-            frame = _of_pipeline(place, writer, found)
+            frame = _of_pipeline(place, writer, found, catalog)
         return fitted(place, frame, "the pipeline makes", partial=True).localCheckpoint(eager=True)
     except (Py4JError, PySparkException) as error:
         raise as_error(error) from None
@@ -172,8 +186,8 @@ def _tail(read: TailRead, slices: Sequence[Slice]) -> Iterator[Rows]:
             yield Rows(found.raw, found.rows, found.bad)
 
 
-def _of_pipeline(place: Place, config: PipelineConfig, found: LogRange) -> DataFrame:
-    session, wanted = _session(place, config), config.metadata
+def _of_pipeline(place: Place, config: PipelineConfig, found: LogRange, catalog: str) -> DataFrame:
+    session, wanted = _session(place, config, catalog), config.metadata
     settings = kafka_source(config, "a correction by offsets").settings
     reading = Reading(
         KafkaReader(settings, bool(wanted.key), bool(wanted.headers)),
@@ -189,17 +203,17 @@ def _of_pipeline(place: Place, config: PipelineConfig, found: LogRange) -> DataF
     return frame if config.transform is None else apply_transform(config.transform, frame)
 
 
-def _session(place: Place, config: PipelineConfig) -> SparkSession:
+def _session(place: Place, config: PipelineConfig, catalog: str) -> SparkSession:
     """One in which the transform finds what it finds when the pipeline runs."""
     session = place.spark.newSession()
     if config.transform is not None:
-        use_catalog(session, CatalogConfig.name, place.client)
+        use_catalog(session, catalog, place.client)
     return session
 
 
-def _require_by_record(place: Place, config: PipelineConfig) -> None:
+def _require_by_record(place: Place, config: PipelineConfig, catalog: str) -> None:
     """Unsupported: the range may be of several rounds, and a transform over them all gives other rows."""
-    session = _session(place, config)
+    session = _session(place, config, catalog)
     # What is no query over the source is told as that.
     rows_schema(session, config)
     try:
@@ -241,7 +255,7 @@ def _decoded(spark: SparkSession, place: Place, config: PipelineConfig, log: _Lo
 
 
 def _reading(
-    sent: Broadcast[tuple[T, Positions]],
+    sent: Broadcast[tuple[T, Letters]],
     decode: Callable[[T, Sequence[Slice]], Iterator[Rows]],
     tasks: tuple[tuple[Slice, ...], ...],
     columns: Schema,
