@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
-from frazil.core.errors import InvalidConfig
+from frazil.cli.main import cli
+from frazil.client import Client
+from frazil.core.errors import FrazilError, InvalidConfig
+from frazil.devstack.frazil_server import FrazilServer
 from frazil.hot import declare
 from frazil.hot.cluster import load_cluster, parse_cluster
 from frazil.hot.datalake import read_datalake
 from frazil.hot.declared.ddl import parse_ddl
+from frazil.hot.tiering.service import Tiering
+from frazil.lake.session import is_secret, use_catalog
+from frazil.stream.events import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SERVER = """\
 zookeeper.address: localhost:2181
@@ -113,7 +126,21 @@ def test_a_server_yaml_can_be_pasted() -> None:
     assert "secret" not in repr(cluster)
     with cluster.client() as client:
         assert client.iceberg_properties()["header.X-Tenant"] == "other-secret"
+        assert client.iceberg_properties()["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
         assert "secret" not in repr(client)
+
+
+def test_keys_of_stores_are_shown_nowhere() -> None:
+    """They go into settings of a session."""
+    names = (
+        "s3.secret-access-key",
+        "s3.session-token",
+        "gcs.oauth2.token",
+        "adls.sas-token.me",
+        "adls.auth.shared-key.account.key",
+        "adls.connection-string.me",
+    )
+    assert [name for name in names if not is_secret(f"spark.sql.catalog.lake.{name}")] == []
 
 
 def test_keys_of_fluss_servers_change_nothing() -> None:
@@ -247,3 +274,59 @@ def test_python_says_what_is_wrong() -> None:
 def test_no_brokers() -> None:
     with pytest.raises(InvalidConfig, match="FRAZIL_KAFKA, or give --kafka host:port"):
         load_cluster(environment={}).require_brokers()
+
+
+class Quiet:
+    def notify(self, event: Event) -> None:
+        """Nobody listens."""
+
+
+def _tiered(file: Path, spark: SparkSession) -> None:
+    for error in Tiering(load_cluster(file), spark, observer=Quiet(), once=True).run().values():
+        raise error
+
+
+def _command(*arguments: str) -> Callable[[Path, SparkSession], None]:
+    def run(file: Path, spark: SparkSession) -> None:
+        given = [*arguments, "--config", str(file)]
+        CliRunner().invoke(cli, given, catch_exceptions=False, standalone_mode=False)
+
+    return run
+
+
+WORKS = {
+    "sql": _command("sql", "SELECT * FROM pasted.t", "--engine", "spark"),
+    "correct": _command("correct", "pasted.t", "--where", "id = 1", "--sql", "SELECT 1 AS id"),
+    "tier": _tiered,
+}
+
+
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_other_settings_of_icebergs_catalog_reach_it(
+    work: Callable[[Path, SparkSession], None],
+    spark: SparkSession,
+    frazil_sqlite: FrazilServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Iceberg alone knows this one, and what it takes."""
+    with Client(frazil_sqlite.uri) as client:
+        use_catalog(spark, "pasted", client)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS pasted.pasted")
+    spark.sql("CREATE OR REPLACE TABLE pasted.pasted.t AS SELECT 1 AS id")
+    for command in ("sql", "correct"):
+        monkeypatch.setattr(f"frazil.cli.{command}.quiet_spark", lambda _config: nullcontext(spark))
+    file = tmp_path / "server.yaml"
+    file.write_text(
+        f"datalake.iceberg.uri: {frazil_sqlite.catalog_uri}\n"
+        "datalake.iceberg.rest.client.socket-timeout-ms: soon\n"
+        "kafka: {bootstrap.servers: '127.0.0.1:1'}\n"
+    )
+    with pytest.raises((FrazilError, _java_error()), match='For input string: "soon"'):
+        work(file, spark)
+
+
+def _java_error() -> type[Exception]:
+    from pyspark.errors import PySparkException
+
+    return PySparkException

@@ -171,8 +171,9 @@ def test_a_table_without_a_key(client: Client, brokers: dict[str, str]) -> None:
     ).table
     with Writer(table, brokers) as writer:
         writer.put([{"who": str(n % 7), "n": n} for n in range(50)])
-        with pytest.raises(Unsupported, match="has no primary key"):
-            writer.delete([1])
+        for keys in ([1], pa.table({"who": ["1"]})):
+            with pytest.raises(Unsupported, match="has no primary key"):
+                writer.delete(keys)
     records = log(table)
     assert len({(key, partition) for partition, key, _ in records}) == 7
     bare = create(declare(f"{name}2", columns={"n": "int"}), client, brokers).table
@@ -210,6 +211,22 @@ def test_a_spark_frame(orders: HotTable, spark: SparkSession) -> None:
     found = state(orders)
     assert len(found) == 1000
     assert found[5, "eu"]["price"] == Decimal("5.00")
+
+
+def test_rows_are_deleted_by_a_spark_frame(orders: HotTable, spark: SparkSession) -> None:
+    frame = spark.range(100).selectExpr("'eu' AS region", "id AS order_id", "'x' AS price")
+    with Writer(orders, {"linger.ms": "60000", "delivery.timeout.ms": "120000"}) as writer:
+        # Else still here when the tasks are done.
+        writer.put([{"order_id": number, "region": "eu"} for number in range(103)])
+        assert writer.delete(frame) == 100
+        with pytest.raises(
+            InvalidInput, match=r"row 1 does not fit the primary key of .* 'order_id': is null"
+        ):
+            writer.delete(spark.sql("SELECT CAST(NULL AS long) AS order_id, 'eu' AS region"))
+        for keys in (frame.select("order_id"), pa.table({"order_id": [100]})):
+            with pytest.raises(InvalidInput, match=r"by order_id, region; .* lack region"):
+                writer.delete(keys)
+    assert set(state(orders)) == {(100, "eu"), (101, "eu"), (102, "eu")}
 
 
 def test_json_lines(orders: HotTable) -> None:

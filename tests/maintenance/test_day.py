@@ -78,8 +78,12 @@ class Day:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("commits", "merge_every", "keep_commits"),
-    [(300, 50, 100), pytest.param(2880, 100, 720, marks=pytest.mark.exhaustive)],
+    ("commits", "config"),
+    [
+        (300, Maintenance(merge_every=50, keep_snapshots=100 * FRESHNESS)),
+        # Until snapshots expired twice.
+        pytest.param(3500, Maintenance(), marks=pytest.mark.exhaustive),
+    ],
     ids=["hours", "day"],
 )
 def test_sizes_are_bounded(
@@ -90,12 +94,13 @@ def test_sizes_are_bounded(
     reader: Reader,
     claim: Claim,
     commits: int,
-    merge_every: int,
-    keep_commits: int,
+    config: Maintenance,
 ) -> None:
-    keep = keep_commits * FRESHNESS
-    day = Day(lake, client, claim("orders"), keep)
-    day.run(spark, commits, claim("rare"), Maintenance(merge_every=merge_every, keep_snapshots=keep))
+    assert config.keep_snapshots is not None
+    assert config.merge_every is not None
+    keep_commits = int(config.keep_snapshots / FRESHNESS)
+    day = Day(lake, client, claim("orders"), config.keep_snapshots)
+    day.run(spark, commits, claim("rare"), config)
     print("\n" + day.show())
     assert not [found.failures for found in day.done if found.failures]
     merges = sum(found.merged is not None for found in day.done)
@@ -105,7 +110,7 @@ def test_sizes_are_bounded(
     later = day.seen[len(day.seen) // 2 :]
     assert max(found.snapshots for found in later) <= bound
     assert max(found.metadata_bytes for found in later) < bound * 1400 + 30_000
-    assert max(found.files or 0 for found in day.seen) <= merge_every + 30
+    assert max(found.files or 0 for found in day.seen) <= config.merge_every + 30
     assert max(found.manifests or 0 for found in day.seen) <= 250
     # The catalog deletes old ones after it has answered.
     deadline = time.monotonic() + 120

@@ -12,8 +12,9 @@ from tests.lake.test_authority import OTHER, STEPS, Model, P, played, stamp
 from frazil.core.errors import HistoryChanged
 from frazil.core.stamp import Stamp, history_tag, stamp_key, stamp_tag
 from frazil.lake.authority import MetadataHistory, find_stamp, highest_epoch
-from frazil.maintenance.expiry import AT_LEAST, ExpiryPlan, plan_expiry
+from frazil.maintenance.expiry import AT_LEAST, ExpiryPlan, expiry_by, plan_expiry
 from frazil.maintenance.history import main_line, stamped_by, unmerged
+from frazil.maintenance.settings import Maintenance
 
 
 def document(model: Model) -> dict[str, Any]:
@@ -26,8 +27,8 @@ def document(model: Model) -> dict[str, Any]:
     return found
 
 
-def plan(model: Model, older_than: int, at_most: int = 10_000) -> ExpiryPlan:
-    return plan_expiry(document(model), older_than_ms=older_than, at_most=at_most)
+def plan(model: Model, older_than: int, at_most: int = 10_000, all_since: int | None = None) -> ExpiryPlan:
+    return plan_expiry(document(model), older_than_ms=older_than, at_most=at_most, all_since_ms=all_since)
 
 
 def line(count: int, first: Stamp | None = None) -> Model:
@@ -53,6 +54,33 @@ def test_by_number() -> None:
     # However old, and however few are wanted.
     assert plan(line(100), older_than=10**9).expire == tuple(range(1, 101 - AT_LEAST))
     assert plan(line(100), older_than=10**9, at_most=1).kept == AT_LEAST
+
+
+def test_what_main_was_within_a_time_stays() -> None:
+    # Neither age nor number counts; what was the head at that time stays as well.
+    assert plan(line(100), older_than=91, at_most=30, all_since=51).expire == tuple(range(1, 50))
+    assert plan(line(100), older_than=91, all_since=0).expire == ()
+    # All of it was left as it is since before.
+    assert plan(line(100), older_than=10**9, all_since=10**9).expire == tuple(range(1, 101 - AT_LEAST))
+    # With the stamps that count for it: they lie below.
+    model = line(40)
+    model.append(stamp(1, 1))
+    for _ in range(30):
+        model.append()
+    model.append(stamp(1, 2))
+    for _ in range(28):
+        model.append()
+    assert plan(model, older_than=91, all_since=61).expire == tuple(range(1, 41))
+    # Off main's line the time counts.
+    model.roll_back(80)
+    assert set(range(86, 101)) & set(plan(model, older_than=10**9, all_since=86).expire) == set()
+
+
+def test_without_a_time_to_live_none_goes() -> None:
+    found = document(line(100))
+    assert expiry_by(Maintenance(keep_snapshots=None, most_snapshots=20), found, 1e9) == ExpiryPlan()
+    expected = ExpiryPlan(tuple(range(1, 101 - AT_LEAST)), AT_LEAST)
+    assert expiry_by(Maintenance(keep_snapshots=20.0), found, 1e9) == expected
 
 
 def test_a_clock_that_went_back_makes_no_gap() -> None:
@@ -151,20 +179,20 @@ def outcome(history: MetadataHistory, pipeline: str) -> tuple[Stamp | None, bool
 
 
 @settings(max_examples=1000, deadline=None)
-@given(STEPS, st.integers(0, 60), st.integers(1, 20), st.integers(0, 25))
+@given(STEPS, st.integers(0, 60), st.integers(1, 20), st.integers(0, 25), st.none() | st.integers(0, 60))
 def test_pipelines_find_what_they_found_before(
-    steps: list[tuple[str, Any]], older_than: int, at_most: int, more: int
+    steps: list[tuple[str, Any]], older_than: int, at_most: int, more: int, all_since: int | None
 ) -> None:
     model, _ = played(steps)
     for _ in range(more):
         model.append()
     before = {pipeline: outcome(model.history(), pipeline) for pipeline in (P, OTHER)}
-    found = plan(model, older_than, at_most)
+    found = plan(model, older_than, at_most, all_since)
     model.present = [one for one in model.present if one not in found.expire]
     assert {pipeline: outcome(model.history(), pipeline) for pipeline in (P, OTHER)} == before
     assert set(model.refs.values()) & set(found.expire) == set()
     # What is left needs no second look.
-    assert plan(model, older_than, at_most).expire == ()
+    assert plan(model, older_than, at_most, all_since).expire == ()
 
 
 def nearest(history: MetadataHistory, tag: str) -> dict[str, int]:

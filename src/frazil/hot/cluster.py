@@ -80,22 +80,14 @@ class Cluster:
     oauth: ClientCredentials | None = None
     #: Sent with every request to the catalog.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: More properties of Iceberg's catalog in Spark: `Lake(…, settings=…)`.
+    #: More properties of Iceberg's catalog in Spark: its clients know them.
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: Keys of a `server.yaml` that mean nothing here.
     ignored: tuple[str, ...] = ()
 
     def client(self, *, retry: Retry | None = None) -> Client:
         """A client of the catalog; the caller closes it."""
-        catalog = self.catalog
-        return Client(
-            catalog.uri,
-            warehouse=catalog.warehouse,
-            token=catalog.token,
-            oauth=self.oauth,
-            headers=self.headers,
-            retry=retry,
-        )
+        return _ClusterClient(self, retry)
 
     def require_brokers(self) -> Mapping[str, str]:
         """Kafka's settings; InvalidConfig if they name no broker."""
@@ -105,6 +97,25 @@ class Cluster:
                 f"{KAFKA_VARIABLE}, or give --kafka host:port"
             )
         return self.kafka
+
+
+class _ClusterClient(Client):
+    """Whoever opens the warehouse in Spark has it from a client, whatever command that is of."""
+
+    def __init__(self, cluster: Cluster, retry: Retry | None) -> None:
+        catalog = cluster.catalog
+        super().__init__(
+            catalog.uri,
+            warehouse=catalog.warehouse,
+            token=catalog.token,
+            oauth=cluster.oauth,
+            headers=cluster.headers,
+            retry=retry,
+        )
+        self._settings = cluster.settings
+
+    def iceberg_properties(self) -> dict[str, str]:
+        return {**self._settings, **super().iceberg_properties()}
 
 
 def load_cluster(

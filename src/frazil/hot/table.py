@@ -40,6 +40,8 @@ EVENT_TIME = "frazil.hot.event-time"
 TIMES = ("timestamp", "timestamptz")
 DEFAULT_FRESHNESS = "3min"
 DEFAULT_KEEP = "1h"
+#: Seconds that snapshots outlive the keep window: reads take their time, and the log is trimmed now and then.
+_KEEP_MARGIN = 600.0
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +101,22 @@ class HotTable:
             schema=self.schema,
             table=TableConfig(self.namespace, self.name),
             dead_letters=letters,
-            maintenance=Maintenance(
-                merge_every=Maintenance.merge_every if self.compaction else None,
-                keep_snapshots=Maintenance.keep_snapshots if self.expiry else None,
-            ),
+            maintenance=self.maintenance,
             freshness=self.freshness,
             event_time=self.event_time,
             changes=ChangesConfig(mode="upsert" if self.key else "insert", key=self.key),
         )
         return replace(config, hash=pipeline_hash(config))
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """Of the Iceberg table. A snapshot tells how far the log may be trimmed once it is older than `keep`,
+        so none may be gone before."""
+        return Maintenance(
+            merge_every=Maintenance.merge_every if self.compaction else None,
+            keep_snapshots=Maintenance.keep_snapshots if self.expiry else None,
+            keep_all=self.keep + _KEEP_MARGIN,
+        )
 
     def settings(self, kafka: Mapping[str, str]) -> dict[str, str]:
         """Of a Kafka client for this table's log."""
@@ -121,8 +130,8 @@ def hot_table(namespace: tuple[str, ...], name: str, metadata: Mapping[str, Any]
         return None
     document = current_schema(metadata)
     identifiers = document.get("identifier-field-ids") or ()
-    schema = Schema.from_json(document)
     where = show(namespace, name)
+    schema = Schema.from_json(document, where)
     try:
         return HotTable(
             namespace,

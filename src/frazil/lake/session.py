@@ -24,7 +24,7 @@ _JARS, _PATH = "spark.jars", "spark.driver.extraClassPath"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 #: Settings whose values are shown nowhere, by their names; Python and Java read it alike.
-SECRETS = "(?i)secret|password|passwd|token|access[.]?key|credential|sasl"
+SECRETS = "(?i)secret|password|passwd|token|access[.]?key|account[.]key|connection.string|credential|sasl"
 #: Set by `spark-submit` for the program that it runs.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
@@ -202,11 +202,12 @@ def use_catalog(spark: SparkSession, name: str, client: Client) -> None:
     """
     prefix = f"spark.sql.catalog.{name}"
     wanted = {
+        ".header.X-Iceberg-Access-Delegation": "vended-credentials",
+        **{f".{key}": value for key, value in client.iceberg_properties().items()},
+        # Whatever the client's owner wrote, what is committed elsewhere is to be seen here.
         "": _CATALOG,
         ".type": "rest",
         ".cache-enabled": "false",
-        ".header.X-Iceberg-Access-Delegation": "vended-credentials",
-        **{f".{key}": value for key, value in client.iceberg_properties().items()},
     }
     for key, value in wanted.items():
         spark.conf.set(f"{prefix}{key}", value)

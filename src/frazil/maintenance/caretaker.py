@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,12 +23,14 @@ from frazil.maintenance.actions import (
     merge_manifests,
     set_properties,
 )
-from frazil.maintenance.expiry import ExpiryPlan, plan_expiry
-from frazil.maintenance.history import Unmerged, main_line, manifests, unmerged
+from frazil.maintenance.expiry import ExpiryPlan, expiry_by
+from frazil.maintenance.history import Unmerged, main_line, manifests, number, unmerged
 from frazil.maintenance.settings import Maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from frazil.lake.authority import SnapshotView
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
@@ -37,6 +40,8 @@ _LOOK_EVERY = 20
 #: What one run takes at most, for each core of Spark's, so that the next round does not wait for long.
 _BYTES_PER_CORE = 512 * MEGABYTE
 _FILES_PER_RUN = 5000
+#: What work takes on a slow machine: seconds of a job, and of each file, snapshot and byte (for each core).
+_JOB_SECONDS, _FILE_SECONDS, _SNAPSHOT_SECONDS, _BYTE_SECONDS = 2.0, 0.02, 0.005, 1 / (8 * MEGABYTE)
 #: Merging appends keep their number at about a hundred.
 _MANY_MANIFESTS = 250
 #: Each expiry reads the manifest list of every snapshot that stays: it is done for many at once.
@@ -73,6 +78,8 @@ class Done:
     trimmed: bool = False
     #: What went wrong and will be tried again.
     failures: tuple[str, ...] = ()
+    #: Nothing was done: it would take about so many seconds, which is longer than it may.
+    needs: float | None = None
 
     def __str__(self) -> str:
         said = []
@@ -136,10 +143,11 @@ class Caretaker:
         self._clock = clock
         self._states: dict[str, _State] = {}
 
-    def committed(self, table: LakeTable) -> Done | None:
+    def committed(self, table: LakeTable, *, within: float = math.inf) -> Done | None:
         """Call it after each commit to the table. None: nothing was due.
 
         What cannot be done now is logged, and tried again some commits later: no reason to stop a pipeline.
+        What would take longer than `within` is not begun, and the commit does not count: say it again later.
         """
         state = self._states.setdefault(f"{table} {table.uuid}", _State())
         state.commits += 1
@@ -147,18 +155,21 @@ class Caretaker:
             return None
         try:
             state.look_at = state.commits + min(_LOOK_EVERY, self._config.merge_every or _LOOK_EVERY)
-            done = self._look(table, state)
+            done = self._look(table, state, within)
         except FrazilError as error:
             done = Done(str(table), failures=(error.message,))
         finally:
             _turn.release()
-        if done is not None and done.failures:
+        if done is not None and done.needs is not None:
+            state.look_at = state.commits
+            state.commits -= 1
+        elif done is not None and done.failures:
             _logger.warning("maintenance, to be tried again: %s", done)
         elif done is not None:
             _logger.info("maintenance: %s", done)
         return done
 
-    def _look(self, table: LakeTable, state: _State) -> Done | None:
+    def _look(self, table: LakeTable, state: _State, within: float) -> Done | None:
         found = document(table)
         line = main_line(found)
         new = unmerged(line, self._file_size)
@@ -173,6 +184,9 @@ class Caretaker:
         duties = [duty for duty, due in wanted.items() if due and state.ready(duty)]
         if not duties:
             return None
+        needs = self._seconds(duties, line, new, plan)
+        if needs > within:
+            return Done(str(table), needs=needs)
         started = time.monotonic()
         # An own one: the loop's must not move under it, and its files are for the driver alone.
         own = self._lake.load_for_jobs(table.namespace, table.name)
@@ -200,12 +214,37 @@ class Caretaker:
             return since >= self._soon()
         return new.commits >= every and new.small_files >= MIN_FILES and (since is None or since >= every)
 
+    def _seconds(
+        self, duties: Sequence[str], line: Sequence[SnapshotView], new: Unmerged, plan: ExpiryPlan
+    ) -> float:
+        """About how long they take."""
+        seconds = 0.0
+        if "merge" in duties:
+            # The file that the last merge left may be small as well.
+            size = min(new.small_bytes + self._file_size, self._most_bytes)
+            if line and "total-files-size" in line[0].summary:
+                size = min(size, number(line[0], "total-files-size"))
+            files = min(new.small_files, _FILES_PER_RUN)
+            seconds += _JOB_SECONDS + files * _FILE_SECONDS + size * _BYTE_SECONDS / self._cores
+        if "manifests" in duties:
+            seconds += _JOB_SECONDS
+        if "expire" in duties:
+            seconds += (plan.kept + len(plan.expire)) * _SNAPSHOT_SECONDS
+        return seconds
+
+    @property
+    def _cores(self) -> int:
+        return max(self._spark.sparkContext.defaultParallelism, 2)
+
+    @property
+    def _most_bytes(self) -> int:
+        return _BYTES_PER_CORE * self._cores
+
     def _merge(self, state: _State, new: Unmerged, run: _Run) -> None:
         """As many files as are about as large as one run may be; what is left does not wait for long."""
         if new.small_files:
             state.file_bytes = max(new.small_bytes // new.small_files, 1)
-        most_bytes = _BYTES_PER_CORE * max(self._spark.sparkContext.defaultParallelism, 2)
-        most = max(MIN_FILES, min(most_bytes // state.file_bytes, _FILES_PER_RUN))
+        most = max(MIN_FILES, min(self._most_bytes // state.file_bytes, _FILES_PER_RUN))
         run.merge(self._file_size, most)
         if run.done.merged is None:
             return
@@ -218,11 +257,9 @@ class Caretaker:
         return max((self._config.merge_every or 0) // 10, 1)
 
     def _expiry(self, found: Mapping[str, Any]) -> ExpiryPlan:
-        keep = self._config.keep_snapshots
-        if keep is None or found.get("properties", {}).get("gc.enabled", "").lower() == "false":
+        if found.get("properties", {}).get("gc.enabled", "").lower() == "false":
             return ExpiryPlan()
-        before = (self._clock() - keep) * 1000
-        return plan_expiry(found, older_than_ms=before, at_most=self._config.most_snapshots)
+        return expiry_by(self._config, found, self._clock())
 
     def _expiry_due(self, plan: ExpiryPlan) -> bool:
         return len(plan.expire) >= max(_EXPIRE_AT_LEAST, plan.kept // _EXPIRE_SHARE)

@@ -14,6 +14,7 @@ from typing import Any
 from frazil.core.stamp import Mirror, is_history_tag, stamp_key, stamp_tag
 from frazil.lake.authority import MetadataHistory, SnapshotView, ancestry
 from frazil.maintenance.history import stamped_by
+from frazil.maintenance.settings import Maintenance
 
 #: Of main's line, however old.
 AT_LEAST = 10
@@ -30,17 +31,35 @@ class ExpiryPlan:
     pins: Mapping[str, int] = field(default_factory=dict)
 
 
-def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: int) -> ExpiryPlan:
-    """`older_than_ms`: what was committed before that time may go; so may all but the newest `at_most`."""
+def expiry_by(config: Maintenance, metadata: Mapping[str, Any], now: float) -> ExpiryPlan:
+    """What goes by a pipeline's settings at a moment, in seconds since 1970."""
+    if config.keep_snapshots is None:
+        return ExpiryPlan()
+    return plan_expiry(
+        metadata,
+        older_than_ms=(now - config.keep_snapshots) * 1000,
+        at_most=config.most_snapshots,
+        all_since_ms=None if config.keep_all is None else (now - config.keep_all) * 1000,
+    )
+
+
+def plan_expiry(
+    metadata: Mapping[str, Any], *, older_than_ms: float, at_most: int, all_since_ms: float | None = None
+) -> ExpiryPlan:
+    """`older_than_ms`: what was committed before that time may go; so may all but the newest `at_most`, but
+    nothing that was main's head since `all_since_ms`."""
     history = MetadataHistory(metadata)
     line = list(ancestry(history))
     depths = {view.id: depth for depth, view in enumerate(line, start=1)}
     times = {int(row["snapshot-id"]): int(row["timestamp-ms"]) for row in metadata.get("snapshots") or ()}
-    young = [
-        depth for view, depth in zip(line, depths.values(), strict=True) if times[view.id] >= older_than_ms
-    ]
-    wanted = max(min(max(young, default=0), at_most), AT_LEAST)
     mirrors = _mirrors(metadata)
+    wanted = max(min(_younger(line, times, older_than_ms), at_most), AT_LEAST)
+    if all_since_ms is not None:
+        older_than_ms = min(older_than_ms, all_since_ms)
+        # What was the head at that time is older, and the stamps that count for it may lie below.
+        young = _younger(line, times, all_since_ms)
+        below = _nearest(line[young:], history, mirrors).values()
+        wanted = max(wanted, young + max(below, default=1))
     needs = _stamp_depths(line, history, mirrors)
     # Their own snapshots, down to where they left main: publishing looks at both lines.
     branches = {name: _line(history, name, depths) for name in _branches(metadata)}
@@ -61,6 +80,11 @@ def plan_expiry(metadata: Mapping[str, Any], *, older_than_ms: float, at_most: i
         kept=len(kept & times.keys()),
         pins={name: need - wanted for name, need in needs.items() if need > wanted},
     )
+
+
+def _younger(line: Sequence[SnapshotView], times: Mapping[int, int], than_ms: float) -> int:
+    """How deep the last one lies that is younger. A clock may have gone back."""
+    return max((depth for depth, view in enumerate(line, start=1) if times[view.id] >= than_ms), default=0)
 
 
 def _stamp_depths(

@@ -15,3 +15,5 @@ class Maintenance:
     keep_snapshots: float | None = 24 * 3600.0
     #: So do younger ones beyond this number: each is about 1.2 kB of the metadata that every commit writes.
     most_snapshots: int = 3000
+    #: Whatever these two say, all that main was within so many seconds stays: who pinned it reads it again.
+    keep_all: float | None = None

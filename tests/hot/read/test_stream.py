@@ -11,6 +11,7 @@ import pytest
 from tests.hot.read.world import HotRows, HotWorld, ordered, plain, row
 
 from frazil.core.errors import NotFound
+from frazil.devstack.seaweed import ObjectStore
 from frazil.hot.read import stream
 from frazil.hot.read.pins import Pins
 from frazil.hot.read.stream import Followed, follow
@@ -150,3 +151,22 @@ def test_rows_in_iceberg_that_somebody_else_changed(hot: HotWorld, monkeypatch: 
     assert following(1) == [("INSERT", 4, "x")]
     table.put(row(1, "new"), row(2, "new"))
     assert following(3) == [("UPDATE_BEFORE", 1, "right"), ("UPDATE_AFTER", 1, "new"), ("INSERT", 2, "new")]
+
+
+def test_an_object_store(hot: HotWorld, object_store: ObjectStore) -> None:
+    """With the keys that the catalog gives, also where it goes on in the middle of the history."""
+    profile, credential = object_store.warehouse_storage("hotfollowed", "hot")
+    warehouse = hot.client.warehouses.create("hotfollowed", profile, credential).name
+    world = HotWorld(hot.kafka, hot.spark, hot.server, warehouse)
+    table = world.table(version=3)
+    for first in (0, 10):
+        table.put(*(row(number, f"w{first}") for number in range(first, first + 12))).tier()
+    copy = Copy()
+    copy.apply(next(follow(table.name, catalog=world.client, bounded=True)))
+    assert copy.pins is not None
+    assert copy.pins.row is not None, "there is more of the history"
+    table.put(row(1, "new"), row(30)).delete(2).tier()
+    table.put(row(1, "newer")).delete(30)
+    copy.catch_up(table)
+    assert copy.kinds == {"INSERT": 23, "UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 2}
+    world.close()

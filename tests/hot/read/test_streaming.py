@@ -12,6 +12,7 @@ from tests.hot.read.world import HotRows, HotWorld, ordered, plain, row
 
 import frazil
 from frazil.core.errors import Unsupported
+from frazil.devstack.seaweed import ObjectStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -139,3 +140,22 @@ def test_only_hot_tables(hot: HotWorld) -> None:
     hot.spark.sql("CREATE TABLE IF NOT EXISTS frazil.hotread.cold (id BIGINT) USING iceberg")
     with pytest.raises(Unsupported, match="no hot table"):
         frazil.read_stream(hot.spark, "hotread.cold", catalog=hot.client)
+
+
+def test_an_object_store(hot: HotWorld, object_store: ObjectStore, tmp_path: Path) -> None:
+    """Tasks read history, and rows that changes replace, with the keys that the catalog gave them."""
+    profile, credential = object_store.warehouse_storage("hotstreaming", "hot")
+    warehouse = hot.client.warehouses.create("hotstreaming", profile, credential).name
+    world = HotWorld(hot.kafka, hot.spark, hot.server, warehouse)
+    table = world.table(version=3, partitioning=("bucket(2, id)",))
+    table.put(*map(row, range(20))).tier()
+    table.put(row(1, "new"), row(30)).delete(2, 99)
+    copy = Copy(table, tmp_path, records_per_batch=7)
+    copy.catch_up()
+    copy.check()
+    table.put(row(1, "newer"), row(31)).delete(3).tier()
+    table.put(row(3, "again"), row(31, "last")).delete(1)
+    copy.catch_up()
+    copy.check()
+    assert copy.kinds == {"INSERT": 23, "UPDATE_BEFORE": 3, "UPDATE_AFTER": 3, "DELETE": 3}
+    world.close()

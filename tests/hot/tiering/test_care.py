@@ -8,6 +8,7 @@ import pytest
 from tests.hot.tiering.world import Table, World
 
 from frazil.core.stamp import Mirror, Stamp, stamp_key
+from frazil.hot import table as hot_table
 from frazil.hot.read.arrow import Union
 from frazil.hot.read.pins import pinned
 from frazil.hot.tiering import care, history
@@ -19,6 +20,7 @@ _FAST: dict[str, Any] = {"table__datalake__freshness": "1s", "bucket__num": "1"}
 _KEPT: dict[str, Any] = _FAST | {
     "table__datalake__auto_compaction": "true",
     "table__datalake__auto_expire_snapshot": "true",
+    "frazil__hot__keep": "1s",
 }
 
 
@@ -27,6 +29,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes a hundred commits and a day otherwise."""
     monkeypatch.setattr(Maintenance, "merge_every", 5)
     monkeypatch.setattr(Maintenance, "keep_snapshots", 2.0)
+    monkeypatch.setattr(hot_table, "_KEEP_MARGIN", 1.0)
     monkeypatch.setattr(caretaker, "_EXPIRE_AT_LEAST", 2)
     monkeypatch.setattr(expiry, "AT_LEAST", 2)
     monkeypatch.setattr(care, "_PATIENCE", 2)

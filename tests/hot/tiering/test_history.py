@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.hot.tiering.world import World
 
-from frazil.hot.tiering.history import TieringHistory
+from frazil.core.errors import NotAllowed
+from frazil.core.schema import Schema
+from frazil.hot.tiering.history import COLUMNS, TieringHistory
 from frazil.hot.tiering.status import hot_status
 from frazil.hot.tiering.told import TOLD_HOURS, Told, told
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
+from frazil.lake.table import LakeTable
 from frazil.stream.events import TableFreshness
 
 
@@ -34,6 +38,31 @@ def test_each_breach_is_told_once(world: World) -> None:
         (0, None),
         (1, "round"),
     ]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_table_of_an_older_service_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    """It had no watermark, and gets one if it may."""
+    where, lake = world.table().hot.namespace, Lake(world.spark, world.client)
+    old = Schema(tuple(field for field in COLUMNS if field.name != "watermark"))
+    name = "refused" if refused else "old"
+    lake.create(where, name, old)
+    if refused:
+        monkeypatch.setattr(LakeTable, "evolve", _refuse)
+    for at in (None, 1_500_000):
+        history = TieringHistory(lake, where, name, Patience(), every=0.0)
+        history.write([replace(_measured(0), watermark=at)])
+    rows = sorted(world.rows(f"{where[0]}.{name}"), key=lambda row: row["at"])
+    if refused:
+        assert ["watermark" in row for row in rows] == [False, False]
+    else:
+        assert [row["watermark"] for row in rows] == [None, datetime.fromtimestamp(1.5, UTC)]
+
+
+def _refuse(*_: Any) -> None:
+    raise NotAllowed("not yours")
 
 
 def test_what_was_told_lately(world: World) -> None:

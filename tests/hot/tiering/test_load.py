@@ -22,7 +22,7 @@ def test_what_is_overdue_does_not_wait_for_an_idle_moment(
 ) -> None:
     looked: Counter[str] = Counter()
 
-    def committed(self: Caretaker, table: LakeTable) -> None:
+    def committed(self: Caretaker, table: LakeTable, *, within: float) -> None:
         looked[str(table)] += 1
 
     monkeypatch.setattr(Caretaker, "committed", committed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from tests.hot.support import grow
 from tests.hot.tiering.world import Table, World
 
 from frazil.core.errors import RoundFailed, Superseded
+from frazil.core.schema import Field, Schema
 from frazil.core.stamp import stamp_key
 from frazil.hot.create import create
 from frazil.hot.table import TIERING
@@ -84,6 +86,84 @@ def test_tables_come_go_and_change(world: World) -> None:
     assert not service.errors
     assert idle.found() == []
     assert world.client.tables.load(idle.hot.namespace, idle.hot.name).metadata.get("snapshots", []) == []
+
+
+class _Pair:
+    """One table with a key and one without, which get the same records and the same changes from outside."""
+
+    def __init__(self, world: World) -> None:
+        columns = Schema((Field("id", "int"), Field("n", "int"), Field("word", "string")))
+        self._world = world
+        self.keyed, self.log = (
+            world.table(key=key, columns=columns, bucket__num="1", table__datalake__freshness="1s")
+            for key in (("id",), ())
+        )
+        #: What the third column is called.
+        self.text = "word"
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._told: list[tuple[Any, ...]] = []
+
+    def put(self, number: int, word: str, *, n: int = 0, field: str | None = None) -> None:
+        """`field`: what the record calls the third column."""
+        field = field or self.text
+        record = json.dumps({"id": number, "n": n, field: word}).encode()
+        self.keyed.send(f'{{"id":{number}}}'.encode(), record)
+        self.log.send(None, record)
+        self._rows[number] = row = (number, n, word if field == self.text else None)
+        self._told.append(row)
+
+    def delete(self, number: int) -> None:
+        self.keyed.send(f'{{"id":{number}}}'.encode(), None)
+        del self._rows[number]
+
+    def sql(self, change: str) -> None:
+        for table in (self.keyed, self.log):
+            table.sql(f"ALTER TABLE {{}} {change}")
+
+    def complete(self) -> bool:
+        names = ("id", "n", self.text)
+        return all(
+            sorted(self._world.rows(str(table.hot)), key=repr)
+            == sorted((dict(zip(names, row, strict=True)) for row in rows), key=repr)
+            for table, rows in ((self.keyed, self._rows.values()), (self.log, self._told))
+        )
+
+
+def test_columns_and_partitions_that_others_change(world: World) -> None:
+    """Each change counts for the next record; rows of before are as they were, and can still be replaced."""
+    both = _Pair(world)
+    with world.tiering() as service:
+        for number in range(8):
+            both.put(number, "old")
+        service.until(both.complete)
+        # Widened, the key as well.
+        for column in ("n", "id"):
+            both.sql(f"ALTER COLUMN {column} TYPE bigint")
+        both.put(1, "wide", n=2**40)
+        both.put(2**35, "new")
+        both.delete(2)
+        service.until(both.complete)
+        # Renamed: rows of before keep their values. A record is read by names: what has the old one is null.
+        both.sql("RENAME COLUMN word TO text")
+        both.text = "text"
+        both.put(3, "right")
+        both.put(4, "lost", field="word")
+        service.until(both.complete)
+        # Partitioned otherwise: what a row replaces lies in a file of another spec, and in another partition.
+        for spec, more in (
+            ("ADD PARTITION FIELD bucket(2, id)", 8),
+            ("REPLACE PARTITION FIELD bucket(2, id) WITH truncate(1, text)", 9),
+        ):
+            both.sql(spec)
+            for number in (1, 2**35, more):
+                both.put(number, f"{more}")
+            both.delete(more - 3)
+            service.until(both.complete)
+    assert not service.errors
+    assert not service.seen.of(TableStopped)
+    for table in (both.keyed, both.log):
+        files = world.spark.table(f"tiered.{table.hot}.files").where("content = 0")
+        assert {row.spec_id for row in files.collect()} == {0, 1, 2}
 
 
 def test_a_broken_table_holds_up_no_other(world: World) -> None:

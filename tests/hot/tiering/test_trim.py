@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from frazil.hot.tiering.steward import Finder
 from frazil.hot.tiering.trim import trim_to
 from frazil.hot.tiering.watch import Watch
 from frazil.hot.topics import SETTINGS, Topics
+from frazil.maintenance.expiry import expiry_by
 
 _KEY = stamp_key(TIERING)
 _BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
@@ -85,6 +89,40 @@ def test_nothing_where_nobody_knows_what_a_history_goes_on_with(
     found["refs"] = {"main": {"snapshot-id": 3}, "frazil-history.copy": {"snapshot-id": 1}}
     assert trim_to(found, _TABLE, 1000.0) == ()
     assert "if it was given up, drop the tag" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("keep", "waits"),
+    [
+        # Longer than snapshots live by themselves.
+        (36 * 3600.0, (120.0,)),
+        # More commits within it than there may be snapshots.
+        (3600.0, (1.0,)),
+        # Bursts, and nothing for hours.
+        (30 * 3600.0, (1.0,) * 50 + (8 * 3600.0,)),
+    ],
+)
+def test_snapshots_expire_behind_the_keep_window(keep: float, waits: tuple[float, ...]) -> None:
+    """The log is trimmed as if none ever did, and what was the head within the window is there to be read."""
+    table = replace(_TABLE, keep=keep, expiry=True)
+    times = list(itertools.accumulate(itertools.islice(itertools.cycle(waits), 6000), initial=1e6))
+    # Others commit, too, as those who merge files.
+    stamps = [None if number % 3 == 0 else _stamp(number, number) for number in range(1, 6001)]
+    gone: set[int] = set()
+    trimmed: tuple[int, ...] = ()
+    for count in range(500, 6001, 500):
+        now, newest = times[count], count - (count % 3 == 0)
+        found = _metadata(*zip(times[:count], stamps[:count], strict=True))
+        found["properties"] = {_KEY: Mirror(newest, _stamp(newest, newest)).encode()}
+        left = found | {"snapshots": [one for one in found["snapshots"] if one["snapshot-id"] not in gone]}
+        gone |= set(expiry_by(table.maintenance, left, now).expire)
+        left["snapshots"] = [one for one in left["snapshots"] if one["snapshot-id"] not in gone]
+        trimmed = trim_to(found, table, now)
+        assert trim_to(left, table, now) == trimmed
+        head = max(bisect.bisect_left(times, now - keep), 1)
+        assert not gone & set(range(head, count + 1))
+    assert gone
+    assert trimmed
 
 
 def test_a_topic_that_was_made_again_is_not_trimmed(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -68,6 +68,46 @@ def test_a_promise_is_broken_once_until_it_is_kept_again(watch: Watch, clock: Cl
     assert watch.report()[0].breaches == 2
 
 
+def test_a_promise_broken_between_two_looks_counts(watch: Watch, clock: Clock) -> None:
+    watch.saw({"a.b": (5, 0)}, clock.now)
+    clock.now += 10.4
+    # Not all of it.
+    watch.reached("a.b", (2, 0))
+    watch.reached("a.b", (5, 0))
+    clock.now += 0.1
+    assert watch.report()[0].breaches == 1
+    (broken,) = watch.judge()
+    assert (round(broken.lag, 3), broken.cause) == (10.4, "round")
+    assert watch.judge() == []
+    # Kept again, and broken again, while nobody asked.
+    for end, wait in ((6, 10.2), (7, 10.0), (8, 10.2), (9, 10.2)):
+        watch.saw({"a.b": (end - 1, 0)}, clock.now)
+        watch.saw({"a.b": (end, 0)}, clock.now)
+        clock.now += wait
+        watch.reached("a.b", (end, 0))
+    assert (len(watch.judge()), watch.report()[0].breaches) == (3, 4)
+
+
+def test_a_promise_that_was_seen_broken_is_not_broken_by_its_commit(watch: Watch, clock: Clock) -> None:
+    watch.saw({"a.b": (5, 0)}, clock.now)
+    clock.now += 11
+    assert len(watch.judge()) == 1
+    clock.now += 0.1
+    watch.reached("a.b", (2, 0))
+    assert watch.judge() == []
+    watch.reached("a.b", (5, 0))
+    assert watch.judge() == []
+    assert watch.report()[0].breaches == 1
+
+
+def test_a_commit_breaks_no_promise_about_records_of_unknown_age(clock: Clock) -> None:
+    watch = Watch(clock)
+    watch.follow(_TABLE)
+    watch.saw({"a.b": (5,)}, clock.now)
+    watch.reached("a.b", (5,))
+    assert (watch.judge(), watch.report()[0].breaches) == ([], 0)
+
+
 def test_the_number_of_broken_promises_never_falls(watch: Watch, clock: Clock) -> None:
     watch.saw({"a.b": (1, 0)}, clock.now)
     clock.now += 11

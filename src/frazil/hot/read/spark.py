@@ -152,7 +152,7 @@ def union_frame(
     spark: SparkSession, client: Client, found: Pinned, kafka: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The frame of a pinned table."""
-    schema = Schema.from_json(pinned_schema(found))
+    schema = Schema.from_json(pinned_schema(found), str(found))
     _require_types(schema)
     key = key_of(found, schema)
     read = tail_read(found, schema, key, kafka or {})
@@ -318,7 +318,8 @@ def _catalog(spark: SparkSession, client: Client) -> str:
 def _schema_then(found: Pinned) -> Schema:
     snapshots = {one["snapshot-id"]: one for one in found.metadata["snapshots"]}
     number = snapshots[found.pins.snapshot].get("schema-id", found.metadata["current-schema-id"])
-    return Schema.from_json(next(one for one in found.metadata["schemas"] if one["schema-id"] == number))
+    document = next(one for one in found.metadata["schemas"] if one["schema-id"] == number)
+    return Schema.from_json(document, str(found))
 
 
 def _loose(schema: Schema, key: Sequence[str]) -> Schema:

@@ -145,7 +145,7 @@ def _answer(
 ) -> pa.Table:
     tree = parsed(connection, text)
     for number, (name, found) in enumerate(tables.named().items()):
-        where = equalities(tree, name, Schema.from_json(pinned_schema(found))) or None
+        where = equalities(tree, name, Schema.from_json(pinned_schema(found), str(found))) or None
         union = Union(found, tables.client, tables.kafka, columns=columns.get(name), where=where)
         rows = union.table()
         connection.register(f"frazil_t{number}", rows)
@@ -163,7 +163,9 @@ def _needed(
     """
     if _QUERY.match(text) is None:
         return {}
-    schemas = [Columns(Schema.from_json(pinned_schema(one))).fitter.schema for one in tables.values()]
+    schemas = [
+        Columns(Schema.from_json(pinned_schema(one), str(one))).fitter.schema for one in tables.values()
+    ]
     for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
         marks = [_MARK.format(table=number, column=column) for column in range(len(schema))]
         connection.register(f"frazil_t{number}", pa.Table.from_batches([], schema).rename_columns(marks))

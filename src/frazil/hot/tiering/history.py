@@ -10,9 +10,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from frazil.core.errors import AlreadyExists, NoSuchTable
+from frazil.core.errors import AlreadyExists, FrazilError, NoSuchTable
 from frazil.core.partitioning import parse_partitioning
-from frazil.core.schema import Field, Schema
+from frazil.core.schema import Field, Schema, SchemaChange
 from frazil.lake.catalog import Lake
 from frazil.lake.delivery import Patience
 from frazil.lake.files import DataFile
@@ -34,6 +34,7 @@ COLUMNS: Final = Schema(
         Field("breaches", "long", required=True, doc="broken promises since the row before"),
         Field("cause", "string", doc="of the last of them"),
         Field("trouble", "string", doc="why the table does not go on"),
+        Field("watermark", "timestamptz", doc="event time that Iceberg has reached"),
     )
 )
 _PARTITIONING = parse_partitioning(["day(at)"])
@@ -96,10 +97,10 @@ class TieringHistory:
     def _table(self) -> LakeTable:
         namespace, name = self._where
         with suppress(NoSuchTable):
-            return self._lake.load(namespace, name)
+            return _grown(self._lake.load(namespace, name))
         with suppress(AlreadyExists):
             return self._lake.create(namespace, name, COLUMNS, _PARTITIONING)
-        return self._lake.load(namespace, name)
+        return _grown(self._lake.load(namespace, name))
 
     def _rows(self, tables: Sequence[TableFreshness], now: float) -> pa.RecordBatch:
         at = datetime.fromtimestamp(now, UTC)
@@ -116,6 +117,7 @@ class TieringHistory:
                     "breaches": new,
                     "cause": one.cause if new else None,
                     "trouble": one.trouble,
+                    "watermark": one.watermark,
                 }
             )
         return pa.RecordBatch.from_pylist(rows, COLUMNS.to_arrow())
@@ -128,3 +130,10 @@ class TieringHistory:
             writer.abort()
             raise
         return tuple(writer.close())
+
+
+def _grown(table: LakeTable) -> LakeTable:
+    """With the column that older services did not know. Where that is refused, rows go without it."""
+    with suppress(FrazilError):
+        table.evolve([SchemaChange(("watermark",), "timestamptz")])
+    return table

@@ -289,20 +289,23 @@ class TieringLoop(ChangeLoop):
             self._care.committed(line.lane, self._tables.get(line.lane.topic))
         if lines:
             # Under load no round is idle. After one, deadlines are as far away as they get.
-            self._care.work(0.0)
+            self._care.work(self._left())
             self._write_history()
 
     def _idle(self) -> None:
         """There is time for what can wait."""
-        # Tables that rest have no round to be in time for.
-        due = due_at(self._waiting_ones(), self._costs, bounds=self._bounds())
-        left = float("inf") if due is None else due - time.time()
+        left = self._left()
         self._care.work(left)
         if left > self._costs.commit * 3 + 1:
             self._write_history()
         if not self._watch.waiting(self._lines, self._lines) and not self._caught_up:
             self._caught_up = True
             self._observer.notify(CaughtUp(self.name))
+
+    def _left(self) -> float:
+        """Seconds until a round has to begin. Tables that rest have none to be in time for."""
+        due = due_at(self._waiting_ones(), self._costs, bounds=self._bounds())
+        return float("inf") if due is None else due - time.time()
 
     def _write_history(self, *, last: bool = False) -> None:
         if self._history is None:

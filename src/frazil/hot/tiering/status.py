@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError
+from frazil.core.moments import moment
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.hot.find import HotTables
 from frazil.hot.read.pins import lag, pinned
@@ -49,7 +50,7 @@ class HotStatus:
         """The event time that Iceberg has reached; None: not known."""
         if self.stamp is None or self.stamp.watermark is None:
             return None
-        return datetime.fromtimestamp(self.stamp.watermark / 1_000_000, UTC)
+        return moment(self.stamp.watermark)
 
     @property
     def breach(self) -> bool:

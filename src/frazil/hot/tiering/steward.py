@@ -19,7 +19,7 @@ from frazil.hot.tiering.trim import Trimmer, trim_to
 from frazil.hot.tiering.watch import Watch
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import FreshnessBroken, FreshnessReported, Observer
-from frazil.stream.kafka.log import KafkaLog
+from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
 
 _logger = logging.getLogger(__name__)
 #: A new table is found within this time.
@@ -64,6 +64,7 @@ class Finder:
         self._client = client
         self._watch = watch
         self._tables = HotTables(client, kafka, refresh_seconds=_REFRESH_SECONDS)
+        self._log = KafkaLog(KafkaSource(dict(kafka)), timeout_seconds=COMMAND_SECONDS)
         self._trimmer = Trimmer(kafka)
         self._trimmed: dict[str, float] = {}
         self.newest = self._tables.look()
@@ -79,10 +80,23 @@ class Finder:
         try:
             self.newest = self._tables.look()
         except FrazilError as error:
-            self._watch.down("catalog", error.message)
+            self._watch.down("catalog", self._fault(error))
             return
         self._watch.down("catalog", None)
         self.trim(self.newest)
+
+    def _fault(self, error: FrazilError) -> str | None:
+        """What is wrong with the catalog; None: nothing. If Kafka does not answer, the lookout tells that."""
+        try:
+            next(iter(self._client.namespaces.list()), None)
+        except FrazilError as refused:
+            return refused.message
+        try:
+            self._log.identity()
+        except FrazilError:
+            return None
+        # It answers, but not all that it is asked.
+        return error.message
 
     def trim(self, listing: Listing) -> None:
         """The logs of those tables whose turn it is."""
@@ -125,6 +139,7 @@ class Lookout:
 
     def stop(self) -> None:
         self._ticks.stop()
+        self._tell_broken()
         self._observer.notify(FreshnessReported(self._name, self._watch.report()))
 
     def look(self) -> None:
@@ -140,12 +155,15 @@ class Lookout:
             self._watch.down("kafka", error.message)
         else:
             self._watch.down("kafka", None)
-        for one in self._watch.judge():
-            self._observer.notify(FreshnessBroken(self._name, one.table, one.lag, one.freshness, one.cause))
+        self._tell_broken()
         now = time.monotonic()
         if now - self._reported >= _REPORT_SECONDS:
             self._reported = now
             self._observer.notify(FreshnessReported(self._name, self._watch.report()))
+
+    def _tell_broken(self) -> None:
+        for one in self._watch.judge():
+            self._observer.notify(FreshnessBroken(self._name, one.table, one.lag, one.freshness, one.cause))
 
     def _tell(self, failed: Mapping[str, FrazilError]) -> None:
         for topic, error in failed.items():

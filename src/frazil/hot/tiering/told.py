@@ -43,7 +43,7 @@ def told(client: Client, now: datetime, table: str = DEFAULT_TABLE) -> Mapping[s
         if (snapshot := metadata.get("current-snapshot-id") or -1) < 0:
             return {}
         files = PlacedFiles(ReadKeys(client, namespace, name).places(metadata))
-        return _sums(_rows(metadata, snapshot, files, now - timedelta(hours=TOLD_HOURS)))
+        return _sums(_rows(table, metadata, snapshot, files, now - timedelta(hours=TOLD_HOURS)))
     except NotFound:
         return None
     except FrazilError as error:
@@ -52,9 +52,11 @@ def told(client: Client, now: datetime, table: str = DEFAULT_TABLE) -> Mapping[s
         return None
 
 
-def _rows(metadata: Mapping[str, Any], snapshot: int, files: PlacedFiles, since: datetime) -> pa.Table:
+def _rows(
+    table: str, metadata: Mapping[str, Any], snapshot: int, files: PlacedFiles, since: datetime
+) -> pa.Table:
     """In order of time."""
-    schema = Schema.from_json(current_schema(metadata))
+    schema = Schema.from_json(current_schema(metadata), table)
     at, breaches = schema.field("at").id, schema.field("breaches").id
     columns = Schema(tuple(schema.field(name) for name in _COLUMNS))
     scan = ArrowScan(metadata, snapshot, columns, files, manifests=Manifests((at, breaches)))

@@ -58,6 +58,8 @@ class Watch:
     #: By table, and the cause of the last. The numbers never fall, whatever becomes of the table.
     _breaches: Counter[str] = field(default_factory=Counter)
     _causes: dict[str, str] = field(default_factory=dict)
+    #: Broken promises that `judge` did not tell yet.
+    _untold: list[Breach] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def follow(self, table: HotTable, *, anew: bool = False) -> None:
@@ -92,11 +94,15 @@ class Watch:
                     self._tables[topic].arrivals.saw(found, at)
 
     def reached(self, topic: str, following: Sequence[int], watermark: int | None = None) -> None:
-        """So far it is in Iceberg."""
+        """So far it is in Iceberg, just now. What comes too late by less than a look is late all the same."""
+        now = self.clock()
         with self._lock:
             if (one := self._tables.get(topic)) is not None:
+                self._judge(one, now)
                 one.arrivals.reached(following)
                 one.watermark = watermark
+                # Kept again: the next one that is late is another.
+                self._judge(one, now)
 
     def claimed(self, topic: str, following: Sequence[int], watermark: int | None = None) -> None:
         """Where it goes on, as its writer knows; that may be before what was thought to be in Iceberg."""
@@ -171,18 +177,22 @@ class Watch:
 
     def judge(self) -> list[Breach]:
         """Promises that were broken since the last call."""
-        now, found = self.clock(), []
+        now = self.clock()
         with self._lock:
             for one in self._tables.values():
-                lag = one.lag(now)
-                if lag <= one.table.freshness:
-                    one.broken = False
-                elif not one.broken and not one.arrivals.vague():
-                    one.broken, name, cause = True, str(one.table), self._cause(one)
-                    self._breaches[name] += 1
-                    self._causes[name] = cause
-                    found.append(Breach(name, lag, one.table.freshness, cause))
+                self._judge(one, now)
+            found, self._untold = self._untold, []
         return found
+
+    def _judge(self, one: _Watched, now: float) -> None:
+        lag = one.lag(now)
+        if lag <= one.table.freshness:
+            one.broken = False
+        elif not one.broken and not one.arrivals.vague():
+            one.broken, name, cause = True, str(one.table), self._cause(one)
+            self._breaches[name] += 1
+            self._causes[name] = cause
+            self._untold.append(Breach(name, lag, one.table.freshness, cause))
 
     def report(self) -> tuple[TableFreshness, ...]:
         """All tables, in order."""

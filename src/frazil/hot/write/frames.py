@@ -1,4 +1,4 @@
-"""A DataFrame of Spark into a hot table: tasks send their own rows."""
+"""A DataFrame of Spark into a hot table: tasks send their own rows, or the keys of rows that go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.core.errors import InvalidInput
 from frazil.hot.table import HotTable
-from frazil.hot.write.put import Encoding
+from frazil.hot.write.put import Encoding, key_columns
 from frazil.hot.write.sending import Sender
 
 if TYPE_CHECKING:
@@ -24,14 +24,18 @@ class _Task:
     table: HotTable
     #: May hold secrets: it is sent with the task, and in no plan.
     settings: Mapping[str, str] = field(repr=False)
+    #: Whether the rows are keys of rows that go.
+    deletes: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent, problem = 0, None
         with Sender(self.table.topic, self.settings) as sender:
             encoding = Encoding(self.table, sender.largest)
+            fit = encoding.key_fit() if self.deletes else encoding.rows
+            make = encoding.deletes if self.deletes else encoding.upserts
             try:
                 for batch in batches:
-                    ready = [encoding.upserts(rows) for rows in encoding.rows.arrow(batch)]
+                    ready = [make(rows) for rows in fit.arrow(batch)]
                     sent += sum(sender.send(one.keys.to_pylist(), one.values.to_pylist()) for one in ready)
             except InvalidInput as error:
                 # Spark would try again, to the same end, and hide the words in a trace.
@@ -41,8 +45,16 @@ class _Task:
 
 def put_frame(frame: DataFrame, table: HotTable, settings: Mapping[str, str]) -> int:
     """Send all rows; InvalidInput if some do not fit, those of other batches are sent then."""
-    task = _Task(table, dict(settings))
+    return _sent(frame, _Task(table, dict(settings)))
 
+
+def delete_frame(frame: DataFrame, table: HotTable, settings: Mapping[str, str]) -> int:
+    """Delete by the key columns of all rows; InvalidInput as of `put_frame`."""
+    keys = frame.select([f"`{name.replace('`', '``')}`" for name in key_columns(table, frame.columns)])
+    return _sent(keys, _Task(table, dict(settings), deletes=True))
+
+
+def _sent(frame: DataFrame, task: _Task) -> int:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task.run(batches)
 

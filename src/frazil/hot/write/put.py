@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,9 +26,6 @@ from frazil.hot.write.encode import JsonRows, Unwritable
 from frazil.hot.write.fit import Fit
 from frazil.hot.write.sending import Sender
 from frazil.stream.config.model import CatalogConfig
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,13 @@ class Encoding:
         apart = tuple(part.strip() for part in written.split(",")) if written and not table.key else ()
         self._keys = JsonRows(table.schema, table.key or apart) if table.key or apart else None
         fields = (replace(table.schema.field(name), required=True) for name in table.key)
-        self.keys = Fit(Schema(tuple(fields)), f"the primary key of {self._what}") if table.key else None
+        self._key_fit = Fit(Schema(tuple(fields)), f"the primary key of {self._what}") if table.key else None
+
+    def key_fit(self) -> Fit:
+        """Of the keys of rows that go; Unsupported."""
+        if self._key_fit is None:
+            raise Unsupported(f"{self._what} has no primary key by which rows could be deleted")
+        return self._key_fit
 
     def upserts(self, rows: pa.RecordBatch, first: int = 0) -> Records:
         """`first`: rows that came before these."""
@@ -109,7 +112,11 @@ class Writer:
         came before, for messages.
         """
         if _is_frame(rows):
-            return self._put_frame(rows)
+            from frazil.hot.write.frames import put_frame
+
+            # What was put before comes before.
+            self.flush()
+            return put_frame(rows, self.table, self._settings)
         encoding = self._encoding
         return self._send(self._counted(_batches(rows, encoding.rows, first), encoding.upserts, first))
 
@@ -118,18 +125,24 @@ class Writer:
         return self._send([self._encoding.upserts(self._encoding.rows.lines(lines, first), first)])
 
     def delete(self, keys: Any, first: int = 0) -> int:
-        """Delete rows: keys as dicts, as an Arrow table, or as values if the key is one column. A key that no
-        row has is fine."""
-        fit = self._key_fit()
+        """Delete rows: keys as dicts, as values if the key is one column, or in the columns of anything that
+        `put` takes as a table, whose other columns do not count. A key that no row has is fine."""
+        fit = self._encoding.key_fit()
+        if _is_frame(keys):
+            from frazil.hot.write.frames import delete_frame
+
+            self.flush()
+            return delete_frame(keys, self.table, self._settings)
         if isinstance(keys, Sequence) and not isinstance(keys, str | bytes):
             keys = [self._key_of(one) for one in keys]
         elif not isinstance(keys, Mapping):
-            keys = _arrow(keys).select(list(self.table.key))
+            given = _arrow(keys)
+            keys = given.select(key_columns(self.table, given.column_names))
         return self._send(self._counted(_batches(keys, fit, first), self._encoding.deletes, first))
 
     def delete_lines(self, lines: Sequence[bytes], first: int = 0) -> int:
         """Delete by JSON objects of the key columns, one in each line."""
-        return self._send([self._encoding.deletes(self._key_fit().lines(lines, first), first)])
+        return self._send([self._encoding.deletes(self._encoding.key_fit().lines(lines, first), first)])
 
     def flush(self) -> None:
         """Wait until everything is in the log; an error says what was not."""
@@ -157,24 +170,12 @@ class Writer:
     def _send(self, records: Sequence[Records]) -> int:
         return sum(self._sender.send(one.keys.to_pylist(), one.values.to_pylist()) for one in records)
 
-    def _key_fit(self) -> Fit:
-        if self._encoding.keys is None:
-            raise Unsupported(f"{self.table} has no primary key by which rows could be deleted")
-        return self._encoding.keys
-
     def _key_of(self, given: Any) -> Mapping[str, Any]:
         if isinstance(given, Mapping):
             return {name: given[name] for name in self.table.key if name in given}
         if len(self.table.key) > 1:
             raise InvalidInput(f"a key of {self.table} is a dict with {', '.join(self.table.key)}")
         return {self.table.key[0]: given}
-
-    def _put_frame(self, frame: DataFrame) -> int:
-        from frazil.hot.write.frames import put_frame
-
-        # What was put before comes before.
-        self.flush()
-        return put_frame(frame, self.table, self._settings)
 
 
 def hot_writer(
@@ -202,6 +203,17 @@ def hot_writer(
         asked = client or stack.enter_context(cluster.client())
         found = load_hot_table(asked, *identifier(table))
     return Writer(found, {**cluster.kafka, **(kafka or {})})
+
+
+def key_columns(table: HotTable, given: Sequence[str]) -> list[str]:
+    """The columns of its key; InvalidInput if those that are given lack one."""
+    missing = [name for name in table.key if name not in given]
+    if missing:
+        raise InvalidInput(
+            f"rows of {table} are deleted by {', '.join(table.key)}; the keys that were given lack "
+            f"{', '.join(missing)} (they have {', '.join(given)})"
+        )
+    return list(table.key)
 
 
 def _is_frame(rows: Any) -> bool:

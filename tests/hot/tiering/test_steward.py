@@ -1,0 +1,122 @@
+"""Who is said not to answer, when somebody does not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from frazil.core.errors import FrazilError, NotAllowed, Unavailable
+from frazil.core.schema import Field, Schema
+from frazil.hot.table import Binding, HotTable
+from frazil.hot.tiering.steward import Finder, Lookout
+from frazil.hot.tiering.watch import Watch
+from frazil.stream.events import Event, FreshnessBroken, FreshnessReported
+from frazil.stream.kafka.log import KafkaLog, LogView, Topic
+
+_BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+_TABLE = HotTable(("a",), "b", _BINDING, Schema((Field("id", "long"),)), freshness=10.0)
+_KAFKA = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+
+
+class Cluster:
+    """A broker and a catalog, both of which can be away."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.brokers: FrazilError | None = None
+        self.catalog: FrazilError | None = None
+        #: A part of the catalog alone.
+        self.tables: FrazilError | None = None
+        self.client: Any = SimpleNamespace(
+            namespaces=SimpleNamespace(list=lambda *_: self._told([("a",)], self.catalog)),
+            tables=SimpleNamespace(list=self._list),
+        )
+        view = LogView("kafka:K", {}, (), {}, {"a.b": (5,)})
+        for name, answer in (
+            ("identity", "kafka:K"),
+            ("topics", {"a.b": Topic("a.b", "T", 1)}),
+            ("look_at_each", view),
+        ):
+            monkeypatch.setattr(KafkaLog, name, lambda *_, found=answer: self._told(found, self.brokers))
+
+    def _list(self, *_: Any) -> list[Any]:
+        self._told(None, self.catalog)
+        self._told(None, self.tables)
+        return []
+
+    def _told(self, answer: Any, error: FrazilError | None) -> Any:
+        if error is not None:
+            raise error
+        return answer
+
+
+class Watching:
+    """What goes on beside the rounds, with a clock that is made up."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.now = 1000.0
+        self.watch = Watch(lambda: self.now)
+        self.watch.follow(_TABLE)
+        self.watch.saw({"a.b": (0,)}, self.now)
+        self.watch.saw({"a.b": (5,)}, self.now)
+        self.events: list[Event] = []
+        self.finder = Finder(cluster.client, _KAFKA, self.watch)
+        self.lookout = Lookout(_KAFKA, self.watch, cast("Any", self), "hot")
+
+    def notify(self, event: Event) -> None:
+        self.events.append(event)
+
+    def cause(self) -> str:
+        """Of a promise that is broken now."""
+        self.now += 60
+        # In whatever order they come to notice it.
+        self.finder._tick()
+        self.lookout.look()
+        (broken,) = [event for event in self.events if isinstance(event, FreshnessBroken)]
+        return broken.cause
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+@pytest.fixture
+def watching(cluster: Cluster) -> Watching:
+    return Watching(cluster)
+
+
+def test_brokers_that_are_away_are_not_the_catalog(cluster: Cluster, watching: Watching) -> None:
+    cluster.brokers = Unavailable("no broker")
+    assert watching.cause() == "kafka"
+
+
+def test_brokers_that_come_back_leave_nothing_behind(cluster: Cluster, watching: Watching) -> None:
+    """The tables are looked for less often than the ends of the logs."""
+    cluster.brokers = Unavailable("no broker")
+    watching.finder._tick()
+    watching.lookout.look()
+    cluster.brokers = None
+    watching.now += 60
+    watching.lookout.look()
+    (broken,) = [event for event in watching.events if isinstance(event, FreshnessBroken)]
+    assert broken.cause == "round"
+
+
+@pytest.mark.parametrize("error", [Unavailable("no answer"), NotAllowed("not yours")])
+@pytest.mark.parametrize("part", ["catalog", "tables"])
+def test_a_catalog_that_does_not_answer(
+    cluster: Cluster, watching: Watching, part: str, error: FrazilError
+) -> None:
+    setattr(cluster, part, error)
+    assert watching.cause() == "catalog"
+
+
+def test_what_was_broken_by_the_last_commit_is_told(watching: Watching) -> None:
+    watching.now += 11
+    watching.watch.reached("a.b", (5,))
+    watching.lookout.start()
+    watching.lookout.stop()
+    told = [type(event) for event in watching.events]
+    assert told == [FreshnessBroken, FreshnessReported]
