@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tests.lineage.standin import CAPTURED, StandIn, visible
 
+from bench.lineage.memory import peak_mb
 from bench.lineage.place import Place, cluster
 from bench.lineage.report import OURS, THEIRS, Report, Run
 from bench.lineage.score import score
@@ -44,6 +45,8 @@ def run(jobs: int) -> Report:
         _say(f"{jobs:,} jobs …")
         for side in _KINDS:
             report.seconds[side] = many(side, jobs, Path(directory))
+        for count in (len(CAPTURED), jobs):
+            report.peaks[count] = peak_mb(count, Path(directory))
     return report
 
 

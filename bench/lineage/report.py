@@ -48,6 +48,8 @@ class Report:
     #: Seconds for how many jobs of the stand-in.
     many: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    #: The most memory that ours took, in MiB, by the number of jobs.
+    peaks: dict[int, float] = field(default_factory=dict)
     #: Before anything was started: how busy the machine was with other things.
     load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
@@ -65,6 +67,8 @@ class Report:
             found.append(Result("lineage.wrong_edges", wrong, "<=", 0))
         if OURS in self.seconds:
             found.append(Result("lineage.thousand_jobs_s", self.seconds[OURS], "<=", 60))
+        if self.many in self.peaks:
+            found.append(Result("lineage.thousand_jobs_mb", self.peaks[self.many]))
         return found
 
     def table(self) -> list[Sequence[str]]:
@@ -82,6 +86,10 @@ class Report:
             f"{self.many:,} jobs of the stand-in, 10 workers: {side} {seconds:.1f} s"
             for side, seconds in self.seconds.items()
         ]
+        found += [
+            f"{jobs:,} jobs that wait for another's plan, 2,000 metrics a vertex: {OURS} up to {peak:.0f} MiB"
+            for jobs, peak in self.peaks.items()
+        ]
         whole = [run for run in self.runs if run.whole]
         missing = [
             f"missing by {run.side}, {run.told}: {item}" for run in whole for item in run.score.missing
@@ -96,6 +104,7 @@ class Report:
             "runs": [asdict(run) for run in self.runs],
             "many": self.many,
             "seconds": self.seconds,
+            "peaks_mb": self.peaks,
             "results": figures_json(self.results()),
         }
 
@@ -140,4 +149,6 @@ _NOTES = """\
   gateway that replays what a real cluster answered, in the same process as the source.
   By a profile, most of ours goes into DataHub's own pipeline, which writes what a source gives: with columns
   and schemas that is more.
+- `lineage.thousand_jobs_mb` is the peak of a process of its own, with DataHub's libraries, that reads jobs of
+  which all but the last can only be resolved once the last one is read: it keeps them all until then.
 """

@@ -20,18 +20,8 @@ _KNOWN = frozenset(name for job in JOBS for name in (*truth(job).reads, *truth(j
 
 def emitted(kind: Kind, settings: Mapping[str, Any], folder: Path) -> dict[str, Said]:
     """What a source with these settings gives, by job; nothing said of one is also an answer."""
-    # Before anything of DataHub is imported: it would report its use to its makers.
-    os.environ["DATAHUB_TELEMETRY_ENABLED"] = "false"
-    from datahub.ingestion.run.pipeline import Pipeline
-
     file = folder / f"{kind}.json"
-    recipe = {
-        "source": {"type": kind, "config": dict(settings)},
-        "sink": {"type": "file", "config": {"filename": str(file)}},
-    }
-    # Each run would ask the network for DataHub's newest release, and leave the question under way.
-    with mock.patch("datahub.ingestion.run.pipeline.retrieve_version_stats", return_value=None):
-        Pipeline.create(recipe).run()
+    ingest(kind, settings, file)
     found: dict[str, Said] = {}
     for record in json.loads(file.read_text()):
         if record.get("aspectName") == _JOB:
@@ -39,6 +29,21 @@ def emitted(kind: Kind, settings: Mapping[str, Any], folder: Path) -> dict[str, 
         elif record.get("aspectName") == _EDGES:
             found[_job(record)] = _said(record["aspect"]["json"])
     return found
+
+
+def ingest(kind: Kind, settings: Mapping[str, Any], file: Path) -> None:
+    """All that a source with these settings gives, into a file."""
+    # Before anything of DataHub is imported: it would report its use to its makers.
+    os.environ["DATAHUB_TELEMETRY_ENABLED"] = "false"
+    from datahub.ingestion.run.pipeline import Pipeline
+
+    recipe = {
+        "source": {"type": kind, "config": dict(settings)},
+        "sink": {"type": "file", "config": {"filename": str(file)}},
+    }
+    # Each run would ask the network for DataHub's newest release, and leave the question under way.
+    with mock.patch("datahub.ingestion.run.pipeline.retrieve_version_stats", return_value=None):
+        Pipeline.create(recipe).run()
 
 
 def _job(record: Mapping[str, Any]) -> str:

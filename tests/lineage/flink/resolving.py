@@ -6,9 +6,10 @@ from typing import Any
 
 from frazil.lineage.flink.config import flink_config
 from frazil.lineage.flink.resolve.catalogs import GatewayCatalogs, read_script
+from frazil.lineage.flink.resolve.facts import JobFacts
 from frazil.lineage.flink.resolve.found import Found
 from frazil.lineage.flink.resolve.platforms import Named
-from frazil.lineage.flink.resolve.resolver import JobFacts, Resolver
+from frazil.lineage.flink.resolve.resolver import Resolver
 from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
 from frazil.lineage.model import Direction, Endpoint, Evidence, Job, Resolution, TracedJob, Unresolved
@@ -81,13 +82,20 @@ class World:
         self.gateway: GatewayCatalogs | None = None
         self.config = flink_config({"connection": {"rest_api_url": "http://h"}, **settings})
 
-    def resolve(self, *endpoints: Endpoint) -> list[Resolution | Unresolved]:
+    def resolver(self) -> Resolver:
         script = read_script(self.config.ddl_file)
-        resolver = Resolver(self.config, self.gateway, script, self.iceberg, self.kafka)
-        facts = JobFacts(
+        return Resolver(self.config, self.gateway, script, self.iceberg, self.kafka)
+
+    def traced(self, *endpoints: Endpoint) -> TracedJob:
+        return TracedJob(Job("job1", self.job_name), endpoints)
+
+    def facts(self) -> JobFacts:
+        return JobFacts(
             "job1", lambda: self.parameters, lambda vertex: self.metrics.get(vertex, ()), self.failed.append
         )
-        found = resolver.resolve(TracedJob(Job("job1", self.job_name), endpoints), facts)
+
+    def resolve(self, *endpoints: Endpoint) -> list[Resolution | Unresolved]:
+        found = self.resolver().resolve(self.traced(*endpoints), self.facts())
         return [found[endpoint.id] for endpoint in endpoints]
 
     def one(self, endpoint: Endpoint) -> str:

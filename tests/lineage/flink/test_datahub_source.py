@@ -14,7 +14,9 @@ from datahub.masking.secret_registry import SecretRegistry
 from tests.lineage.datahub.validating import problems
 from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
 
+from frazil.lineage.datahub.jobs import job_proposals
 from frazil.lineage.flink.datahub_source import FlinkRecipe, FlinkReport, FrazilFlinkSource
+from frazil.lineage.model import JobLineage
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
 ROOT = "http://flink:8081"
@@ -208,6 +210,49 @@ def test_a_job_that_cannot_be_read_is_reported_and_nothing_is_removed(tmp_path: 
         "urn:li:dataFlow:(flink,datagen_to_blackhole,PROD)",
         "urn:li:dataJob:(urn:li:dataFlow:(flink,datagen_to_blackhole,PROD),datagen_to_blackhole)",
     ], "datasets belong to other platforms: they are never removed"
+
+
+def test_an_error_of_our_own_costs_one_job_and_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, lost = tmp_path / "state.json", CAPTURED[0]
+
+    def failing(orchestrator: Any, lineage: JobLineage, *rest: Any, **more: Any) -> Any:
+        if lineage.job.name == lost:
+            raise RuntimeError("nobody thought of this")
+        return job_proposals(orchestrator, lineage, *rest, **more)
+
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=state)
+        monkeypatch.setattr("frazil.lineage.flink.datahub_source.job_proposals", failing)
+        records, report = ingest(standin, tmp_path, state=state)
+    (failure,) = report.failures
+    assert lost in str(failure)
+    assert "RuntimeError: nobody thought of this" in str(failure)
+    assert removed(records) == []
+    assert edges(records) == {urn: found for urn, found in edges(before).items() if lost not in urn}
+
+
+def test_what_a_program_named_its_operators_after_becomes_datasets(tmp_path: Path) -> None:
+    def change(path: str, answer: Any) -> Any:
+        if "plan" in answer:
+            steps = ("Source: KafkaSource-clicks", "+- Map", "   +- FileSink-gs://lake/clicks: Writer")
+            answer["plan"]["nodes"][0]["description"] = "".join(f"{step}<br/>" for step in steps)
+        return answer
+
+    with StandIn(jobs=("kafka_to_kafka",), change=change) as standin:
+        records, report = ingest(standin, tmp_path, gateway=False)
+    assert not report.failures
+    (told,) = report.unresolved
+    assert "lineage of tables is there" in str(told)
+    (used,) = edges(records).values()
+    datasets = [
+        "urn:li:dataset:(urn:li:dataPlatform:kafka,clicks,PROD)",
+        "urn:li:dataset:(urn:li:dataPlatform:gcs,lake/clicks,PROD)",
+    ]
+    ends = [*used["inputDatasetEdges"], *used["outputDatasetEdges"]]
+    assert [end["destinationUrn"] for end in ends] == datasets
+    assert set(datasets) <= {record["entityUrn"] for record in records}
 
 
 @pytest.mark.parametrize("path", ["/v1/config", "/v1/jobs/overview", "/v1/sessions", "/result/"])

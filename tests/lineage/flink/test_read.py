@@ -10,7 +10,9 @@ from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
 from frazil.core.errors import Unavailable
 from frazil.lineage.flink.config import flink_config
 from frazil.lineage.flink.read import FlinkReader, Problem
-from frazil.lineage.model import Direction, JobLineage
+from frazil.lineage.flink.resolve.facts import JobFacts
+from frazil.lineage.flink.resolve.resolver import Resolver
+from frazil.lineage.model import Direction, JobLineage, TracedJob
 
 MANY = tuple(f"{name}#{number}" for number in range(200) for name in CAPTURED)
 
@@ -109,6 +111,30 @@ def test_many_jobs_of_which_some_fail(jobs: tuple[str, ...]) -> None:
         read_jobs, found = read(standin)
     assert len(read_jobs) == len(jobs) - len(bad)
     assert sorted(problem.where.split()[1] for problem in found) == sorted(bad)
+
+
+@pytest.mark.parametrize(("job", "time"), [("kafka_to_kafka", 1), ("iceberg_statement_set", 2)])
+def test_an_error_of_our_own_costs_one_job_and_is_told(
+    job: str, time: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second time is after all jobs were read, for one that waited for what they tell."""
+    resolve, seen = Resolver.resolve, list[str]()
+
+    def failing(self: Resolver, traced: TracedJob, facts: JobFacts) -> Any:
+        seen.append(traced.job.name)
+        if seen.count(job) == time and traced.job.name == job:
+            raise RuntimeError("Set changed size during iteration")
+        return resolve(self, traced, facts)
+
+    monkeypatch.setattr(Resolver, "resolve", failing)
+    with StandIn() as standin:
+        jobs, found = read(standin, gateway=False, max_workers=1)
+    assert {lineage.job.name for lineage in jobs} == set(CAPTURED) - {job}
+    (problem,) = found
+    assert problem.where.split()[1] == job
+    assert problem.message.endswith("RuntimeError: Set changed size during iteration")
+    (logged,) = caplog.records
+    assert logged.exc_info is not None, "where it was is to be found"
 
 
 def test_only_so_many_jobs_are_held_as_the_workers_need() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ from frazil.lineage.datahub.runs import Run, run_proposals
 from frazil.lineage.datahub.urns import Orchestrator
 from frazil.lineage.flink.config import FlinkConfig, flink_config
 from frazil.lineage.flink.gateway import Gateway
-from frazil.lineage.flink.read import FlinkReader, JobRead, Problem
+from frazil.lineage.flink.read import FlinkReader, JobRead, Problem, unexpected
 from frazil.lineage.flink.resolve.catalogs import read_script
 from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
@@ -48,6 +49,7 @@ from frazil.lineage.flink.rest import CheckpointConfig, JobManager
 from frazil.lineage.model import Dataset, Direction
 from frazil.lineage.tables import Database
 
+_logger = logging.getLogger("frazil.lineage")
 _PLATFORM = "flink"
 #: Of long lists in the report.
 _LISTED = 10_000
@@ -140,13 +142,23 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
             if self._settings.include_catalog_metadata:
                 yield from self._tables()
             for read in self._reader.jobs():
-                yield from self._job(read)
+                yield from self._one(read)
         except FrazilError as error:
             self._problem(Problem(self._settings.connection.rest_api_url, error.message))
 
     def close(self) -> None:
         self._reader.close()
         super().close()
+
+    def _one(self, read: JobRead) -> Iterator[MetadataWorkUnit]:
+        try:
+            yield from self._job(read)
+        except Exception as error:
+            # DataHub takes nothing more of a source that raises.
+            job = read.lineage.job
+            _logger.exception("the job %s (%s)", job.name, job.id)
+            reason = error.message if isinstance(error, FrazilError) else unexpected(error)
+            self._problem(Problem(f"job {job.name} ({job.id})", reason))
 
     def _job(self, read: JobRead) -> Iterator[MetadataWorkUnit]:
         lineage, settings = read.lineage, self._settings

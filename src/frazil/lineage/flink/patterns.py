@@ -10,8 +10,10 @@ import msgspec
 from frazil.core.errors import InvalidConfig
 
 _GROUPS = re.compile(r"\{(\w+)\}")
-#: A name ends where the plan goes on: `orders: Writer`, `orders[3]`, `orders -> Map`.
-_NAME = r"(?P<name>[^\s<>\[\]]+?)(?=:?(?:\s|\[|<|$))"
+#: A name ends where the plan goes on: `orders: Writer`, `orders[3]`, `orders -> Map`. A folder with and
+#: without a slash at its end is one.
+_END = r"(?=/*:?(?:\s|\[|<|$))"
+_NAME = rf"(?P<name>[^\s<>\[\]]+?){_END}"
 
 
 class OperatorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,11 +77,11 @@ KNOWN = (
     OperatorPattern(pattern=rf"\bFile(?:Source|Sink)-gs://{_NAME}", platform="gcs"),
     OperatorPattern(pattern=rf"\bFile(?:Source|Sink)-abfss?://{_NAME}", platform="abs"),
     OperatorPattern(
-        pattern=r"\bFile(?:Source|Sink)-hdfs://[^/\s]*(?P<name>/[^\s<>\[\]]+?)(?=:?(?:\s|\[|<|$))",
+        pattern=rf"\bFile(?:Source|Sink)-hdfs://[^/\s]*(?P<name>/[^\s<>\[\]]+?){_END}",
         platform="hdfs",
     ),
     OperatorPattern(
-        pattern=r"\bFile(?:Source|Sink)-file:(?://)?(?P<name>/[^\s<>\[\]]+?)(?=:?(?:\s|\[|<|$))",
+        pattern=rf"\bFile(?:Source|Sink)-file:(?://)?(?P<name>/[^\s<>\[\]]+?){_END}",
         platform="file",
     ),
     _named("IcebergSource|IcebergSink", "iceberg"),

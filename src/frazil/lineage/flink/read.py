@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from frazil.core.errors import FrazilError, NotFound
 from frazil.lineage.binding import bind
@@ -17,7 +18,8 @@ from frazil.lineage.flink.gateway import Gateway
 from frazil.lineage.flink.http import Json
 from frazil.lineage.flink.plan.reading import read_plan
 from frazil.lineage.flink.resolve.catalogs import GatewayCatalogs, read_script
-from frazil.lineage.flink.resolve.resolver import JobFacts, Resolver
+from frazil.lineage.flink.resolve.facts import JobFacts
+from frazil.lineage.flink.resolve.resolver import Resolver
 from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
 from frazil.lineage.flink.rest import CheckpointConfig, JobManager, JobSummary
@@ -25,6 +27,8 @@ from frazil.lineage.flink.trace import trace
 from frazil.lineage.model import Job, JobLineage, Resolution, TracedJob, Unresolved
 from frazil.lineage.tables import CatalogTable
 
+T = TypeVar("T")
+_logger = logging.getLogger("frazil.lineage")
 #: What reading an answer that is not Flink's can end in, besides our own errors.
 _BROKEN = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
@@ -123,7 +127,7 @@ class FlinkReader:
         workers have something to do: what is waiting for its reader takes memory.
         """
         waiting = deque(_grouped(self._wanted()))
-        later: list[_Read] = []
+        later: deque[_Read] = deque()
         with ThreadPoolExecutor(self.config.max_workers, thread_name_prefix="frazil-flink") as pool:
             running: deque[Future[_Read | None]] = deque()
             while waiting or running:
@@ -134,11 +138,11 @@ class FlinkReader:
                     continue
                 if self._resolver.may_learn(read.traced, read.answers):
                     later.append(read)
-                else:
-                    yield self._done(read)
-        for read in later:
-            read.answers = self._resolver.resolve(read.traced, read.facts)
-            yield self._done(read)
+                elif (done := self._done(read)) is not None:
+                    yield done
+        while later:
+            if (done := self._again(later.popleft())) is not None:
+                yield done
 
     def catalog_tables(self) -> Iterator[CatalogTable]:
         """The tables of all catalogs that can be asked."""
@@ -165,17 +169,32 @@ class FlinkReader:
                 yield job
 
     def _read(self, executions: tuple[JobSummary, ...]) -> _Read | None:
-        newest = executions[0]
+        return self._or_problem(executions[0], lambda: self._resolved(executions))
+
+    def _again(self, read: _Read) -> JobRead | None:
+        """What waited, after all the others were read."""
+
+        def resolved() -> JobRead:
+            read.answers = self._resolver.resolve(read.traced, read.facts)
+            return self._made(read)
+
+        return self._or_problem(read.executions[0], resolved)
+
+    def _or_problem(self, job: JobSummary, work: Callable[[], T]) -> T | None:
         try:
-            return self._resolved(executions)
+            return work()
         except NotFound:
-            self._problem(newest, "the job vanished between two calls; the JobManager forgot it")
+            self._problem(job, "the job vanished between two calls; the JobManager forgot it")
         except FrazilError as error:
-            self._problem(newest, error.message)
+            self._problem(job, error.message)
         except _BROKEN as error:
             self._problem(
-                newest, f"its description is not one that can be read ({type(error).__name__}: {error})"
+                job, f"its description is not one that can be read ({type(error).__name__}: {error})"
             )
+        except Exception as error:
+            # The other jobs are as good as without it; nothing is removed after a problem.
+            _logger.exception("the job %s (%s)", job.name, job.jid)
+            self._problem(job, unexpected(error))
         return None
 
     def _resolved(self, executions: tuple[JobSummary, ...]) -> _Read:
@@ -204,7 +223,10 @@ class FlinkReader:
             self._problem(summary, error.message)
             return None
 
-    def _done(self, read: _Read) -> JobRead:
+    def _done(self, read: _Read) -> JobRead | None:
+        return self._or_problem(read.executions[0], lambda: self._made(read))
+
+    def _made(self, read: _Read) -> JobRead:
         return read.done(self._unasked or read.traced.job.id in self._in_part)
 
     def _lacks(self, job: JobSummary, message: str) -> None:
@@ -222,6 +244,11 @@ class FlinkReader:
                 self._report(Problem(where, message))
 
         return failed
+
+
+def unexpected(error: Exception) -> str:
+    """What is said of an exception that nothing outside of frazil accounts for."""
+    return f"frazil itself failed at it, please report that: {type(error).__name__}: {error}"
 
 
 def _grouped(jobs: Iterable[JobSummary]) -> list[tuple[JobSummary, ...]]:

@@ -18,12 +18,13 @@ def filtered(name: str) -> str:
     return _FILTERED.sub("_", name)
 
 
-def topics(metrics: Iterable[str], name: str) -> set[str]:
+def read_topics(metrics: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Operator and topic, both filtered, of what is read: of a vertex's thousands of names, what counts."""
+    matches = map(_TOPIC.match, metrics)
+    return frozenset((match["operator"], match["topic"]) for match in matches if match is not None)
+
+
+def topics(read: Iterable[tuple[str, str]], name: str) -> set[str]:
     """Topics, filtered, that the source of that name reads; the planner adds a number to a table's name."""
     wanted = re.compile(rf"(?:Source__)?{re.escape(filtered(name))}(?:\[\d+\])?")
-    found = set()
-    for metric in metrics:
-        match = _TOPIC.match(metric)
-        if match is not None and wanted.fullmatch(match["operator"]):
-            found.add(match["topic"])
-    return found
+    return {topic for operator, topic in read if wanted.fullmatch(operator)}

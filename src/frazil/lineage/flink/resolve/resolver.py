@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
-from frazil.core.errors import FrazilError
 from frazil.lineage.flink.config import FlinkConfig
 from frazil.lineage.flink.patterns import KNOWN
 from frazil.lineage.flink.resolve.catalogs import GatewayCatalogs, ScriptCatalogs, by_catalog
+from frazil.lineage.flink.resolve.facts import PARAMETER, JobFacts
 from frazil.lineage.flink.resolve.found import Found, found_table
 from frazil.lineage.flink.resolve.jobnames import named_sinks
 from frazil.lineage.flink.resolve.metrics import topics
@@ -30,8 +30,6 @@ from frazil.lineage.model import (
 )
 from frazil.lineage.tables import CatalogTable
 
-#: A parameter of a job that tells a dataset: `lineage.<operator or table> = <platform>:<name>`.
-PARAMETER = "lineage."
 #: The catalog that every session has for itself: of one name, and never of one kind.
 _BUILT_IN = "default_catalog"
 #: A sink that the planner named itself: `orders[11]: Writer`, `Sink: orders[11]`, `Sink(table=[…], …)`.
@@ -41,34 +39,6 @@ _OPTIONS = "options."
 
 #: Operators of Flink's filesystem sink, which does not print its table.
 _FILES = frozenset({"Filesystem", "StreamingFileWriter", "PartitionCommitter"})
-
-
-@dataclass
-class JobFacts:
-    """What can be asked about one job beside its plan; each is asked when it is needed, once."""
-
-    id: str
-    ask_parameters: Callable[[], Mapping[str, str]]
-    ask_metrics: Callable[[str], tuple[str, ...]]
-    failed: Callable[[str], None]
-    _metrics: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def parameters(self) -> Mapping[str, str]:
-        try:
-            return self.ask_parameters()
-        except FrazilError as error:
-            self.failed(error.message)
-            return {}
-
-    def metrics(self, vertex: str) -> tuple[str, ...]:
-        if vertex not in self._metrics:
-            try:
-                self._metrics[vertex] = self.ask_metrics(vertex)
-            except FrazilError as error:
-                self.failed(error.message)
-                self._metrics[vertex] = ()
-        return self._metrics[vertex]
 
 
 class Resolver:
@@ -88,8 +58,10 @@ class Resolver:
         self._script = script
         self._iceberg = iceberg
         self._kafka = kafka
-        #: Tables that the plans of jobs showed to be Iceberg's. Only ever added to.
+        #: Tables that the plans of jobs showed to be Iceberg's, and their catalogs. Only ever added to and
+        #: looked into, never gone through: other threads add meanwhile.
         self._learned: set[tuple[str, ...]] = set()
+        self._learned_catalogs: set[str] = set()
 
     def resolve(self, traced: TracedJob, facts: JobFacts) -> dict[str, Resolution | Unresolved]:
         """A dataset, or the reason why there is none, for every endpoint of a job."""
@@ -187,6 +159,7 @@ class Resolver:
         named = Named("iceberg", ".".join(endpoint.path[1:]))
         if endpoint.hints.get("connector") == "iceberg":
             self._learned.add(endpoint.path)
+            self._learned_catalogs.add(endpoint.path[0])
             return Found(named, Evidence("plan", endpoint.operator), endpoint.path[0])
         if unclear is None and self._is_learned(endpoint):
             detail = f"another job writes Iceberg tables of the catalog {endpoint.path[0]}"
@@ -197,7 +170,7 @@ class Resolver:
         """A table that is read may be a temporary one of any kind; a sink of such a one prints otherwise."""
         if endpoint.direction is Direction.READ:
             return endpoint.path in self._learned
-        return endpoint.path[0] in {path[0] for path in self._learned} - {_BUILT_IN}
+        return endpoint.path[0] != _BUILT_IN and endpoint.path[0] in self._learned_catalogs
 
     # --- what a name alone leads to
 
@@ -279,7 +252,7 @@ class Resolver:
     def _by_metrics(self, endpoint: Endpoint, facts: JobFacts) -> Found | Unclear | None:
         if endpoint.direction is not Direction.READ:
             return None
-        found = topics(facts.metrics(endpoint.vertex), endpoint.name)
+        found = topics(facts.topics(endpoint.vertex), endpoint.name)
         if len(found) > 1:
             return Unclear(f"it reads several topics: {', '.join(sorted(found))}")
         for topic in found:
