@@ -37,21 +37,34 @@ def sensors() -> None:
 
 @example.command(short_help="A busy PostgreSQL, and its copy in Iceberg, which follows.")
 @click.option(
+    "--full",
+    is_flag=True,
+    help="PostgreSQL and MariaDB through Debezium and Kafka, with all that may come in between.",
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(1, 3600),
     default=15,
     show_default=True,
-    help="How long rows change after the copy has its first ones.",
+    help="How long rows change after the copy has its first ones; what --full does meanwhile comes on top.",
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="Another one makes other changes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end; tell on stderr.")
-def cdc(seconds: float, seed: int, as_json: bool) -> None:
+def cdc(full: bool, seconds: float, seed: int, as_json: bool) -> None:
     """Start a PostgreSQL, change its rows at random, and let a pipeline keep a copy of it in Iceberg.
 
-    Rows come, change, go and get other keys meanwhile. In the end every row is compared; the exit code is 1
-    if one differs. PostgreSQL, and a catalog if LAKEKEEPER names none, are made in a temporary directory and
-    removed at the end.
+    Rows come, change, go and get other keys meanwhile, transactions are rolled back, and the pipeline is
+    killed once (kill -9) and started again. In the end every row is compared, by PyIceberg and, if it is
+    installed, by DuckDB; the exit code is 1 if one differs.
+
+    With --full, a PostgreSQL and a MariaDB are followed by Debezium's connectors, through Kafka. Tables get a
+    column, a table is added, the pipelines and Kafka Connect are killed, Spark compacts a table while it
+    changes, and Spark compares every row as well. It takes a few minutes, and the first time fetches Kafka,
+    the connectors and MariaDB into the cache directory.
+
+    All services, and a catalog if LAKEKEEPER names none, are made in a temporary directory and removed at the
+    end.
     """
     from frazil.cli.example_cdc import main
 
-    main(seconds, seed, as_json)
+    main(seconds, seed, full, as_json)
