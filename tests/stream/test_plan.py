@@ -222,6 +222,17 @@ def test_it_goes_on_after_the_last_commit(world: World, stamped: Stamping) -> No
     assert "not the one that made the last commit" in changed["notes"][-1]
 
 
+def test_a_column_that_frazil_has_no_type_for_is_a_problem(world: World) -> None:
+    world.catalog.create_namespace(world.namespace).ok()
+    columns = schema(*COLUMNS, column(4, "measured", "timestamp_ns"))
+    version = {"format-version": "3"}
+    world.catalog.create_table([world.namespace], "orders", schema=columns, properties=version).ok()
+    found = world.planned(world.write(), code=1)
+    assert [row["name"] for row in found["table"]["schema"]["fields"]] == ["id", "amount", "at"]
+    (problem,) = found["problems"]
+    assert f"'measured' of the table {world.namespace}.orders is of the type timestamp_ns" in problem
+
+
 def test_a_log_that_changed_is_a_problem(world: World, stamped: Stamping) -> None:
     stamped(9)
     found = world.planned(world.write(), code=1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,38 @@ def test_windows_over_history_and_log(world: World, tmp_path: Path) -> None:
     world.run(hours)
     assert counted(world, name) == model.closed
     assert not tags(world, raw)
+
+
+@pytest.mark.parametrize("by", ["time", "offsets"])
+def test_windows_over_a_history_of_then_or_with_given_offsets(world: World, tmp_path: Path, by: str) -> None:
+    """The rest comes of the log, from the very record on: a window counts none twice, and lacks none."""
+    topic = world.topic()
+    raw, name = f"raw-{topic}", f"hours-{topic}"
+    events = filled(world, topic, raw, 1)
+    later = shuffled(1, 1000, (100, 200), 90)
+    world.produce(topic, later)
+    if by == "time":
+        time.sleep(0.05)
+        history: dict[str, Any] = {"table": f"paths.{raw}", "until": datetime.now(UTC).isoformat()}
+        time.sleep(0.05)
+        # The table of now has all of them, and its stamp is at the end of the log.
+        world.run(world.pipeline(topic, raw, schema=SCHEMA))
+    else:
+        # A table without a stamp. Of each partition, 45 records are in it, and 5 or 7 are nobody's.
+        world.spark_sql(f"CREATE TABLE {{0}}.`by-{raw}` USING iceberg AS SELECT * FROM {{0}}.`{raw}`")
+        history = {"table": f"paths.by-{raw}", "offsets": {topic: [50, 52]}}
+        later = [one for number, one in enumerate(later) if number // 2 >= (5, 7)[number % 2]]
+    settings = stateful(tmp_path / "state") | {"transform": PER_WORD, "limits": _LIMITS}
+    world.run(world.pipeline(topic, name, name=name, history=history, **settings))
+    model = windows()
+    model.run([*events, *later])
+    assert model.late == 0
+    assert counted(world, name) == model.closed
+    (last,) = stamps(world, name, name)[-1:]
+    (taken,) = [at for place, at in last.positions.items() if place.endswith("/history")]
+    assert taken.next[0] == len(events)
+    assert sum(last.positions[topic].next) == 180
+    assert last.read == len(events) + len(later)
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Producer
 
@@ -19,6 +19,8 @@ Event = tuple[bytes | None, bytes | None, dict[str, bytes]]
 class ChangingTable:
     """As PostgreSQL's, with JSON without schemas."""
 
+    #: Whether updates and deletes come with the whole row as it was.
+    tells_before: ClassVar[bool] = False
     key: tuple[str, ...] = ("id",)
     rows: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     #: Not yet sent, in log order.
@@ -33,14 +35,14 @@ class ChangingTable:
 
     def put(self, **row: Any) -> None:
         """Insert or update. UNCHANGED: the value is what it was."""
-        there = self._key(row) in self.rows
+        before = self.rows.get(self._key(row))
         self._put(row)
-        self._send("u" if there else "c", row, row)
+        self._send("u" if before else "c", row, row, before if self.tells_before else None)
 
     def delete(self, *key: Any, whole: bool = False, tombstone: bool = True) -> None:
         row = self.rows.pop(key)
         only = dict(zip(self.key, key, strict=True))
-        self._send("d", only, None, before=row if whole else only | _nothing(row, only))
+        self._send("d", only, None, before=row if whole or self.tells_before else only | _nothing(row, only))
         if tombstone:
             self.events.append((_json(only), None, {}))
 
@@ -49,13 +51,12 @@ class ChangingTable:
         before = self.rows[tuple(old)]
         new = {name: before[name] if value == UNCHANGED else value for name, value in row.items()}
         self.delete(*old)
-        key, value, _ = self.events[-2]
-        self.events[-2] = (key, value, {"__debezium.newkey": b"{}"})
-        self.lsn -= 10
+        key = _json({name: new[name] for name in self.key})
+        self.events[-2:] = [(*event[:2], {"__debezium.newkey": key}) for event in self.events[-2:]]
         self._put(new)
-        self._send("c", row, row)
-        key, value, _ = self.events[-1]
-        self.events[-1] = (key, value, {"__debezium.oldkey": b"{}"})
+        self._send("c", row, row, moves=False)
+        key = _json(dict(zip(self.key, old, strict=True)))
+        self.events[-1] = (*self.events[-1][:2], {"__debezium.oldkey": key})
 
     def truncate(self) -> None:
         self.rows.clear()
@@ -68,6 +69,10 @@ class ChangingTable:
         for key, value, headers in events:
             producer.produce(topic, value, key, partition=0, headers=dict(headers))
         assert producer.flush(120) == 0
+
+    def _move(self, op: str) -> None:
+        """To the next place in the log."""
+        self.lsn += 10
 
     def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.key)
@@ -84,10 +89,20 @@ class ChangingTable:
         row: Mapping[str, Any] | None,
         after: Mapping[str, Any] | None,
         before: Mapping[str, Any] | None = None,
+        *,
+        moves: bool = True,
     ) -> None:
-        self.lsn += 10
         self.ts_ms += 1
-        source = {
+        if moves:
+            self._move(op)
+        source = self.source(op)
+        value = {"before": before, "after": after, "source": source, "transaction": None, "op": op}
+        key = None if row is None else _json({name: row[name] for name in self.key})
+        self.events.append((key, _json(value | {"ts_ms": self.ts_ms}), {}))
+
+    def source(self, op: str) -> dict[str, Any]:
+        """The part of an event that tells where it is from."""
+        return {
             "version": "3.6.3.Final",
             "connector": "postgresql",
             "name": "pg",
@@ -101,9 +116,6 @@ class ChangingTable:
             "lsn": self.lsn,
             "xmin": None,
         }
-        value = {"before": before, "after": after, "source": source, "transaction": None, "op": op}
-        key = None if row is None else _json({name: row[name] for name in self.key})
-        self.events.append((key, _json(value | {"ts_ms": self.ts_ms}), {}))
 
 
 def _nothing(row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from tests.clients.support import duckdb_extensions
-from tests.stream.cdc.sources import Row, Source
+from tests.stream.cdc.sources import Database, Row
 
 from frazil.client import Client
 from frazil.devstack.frazil_server import FrazilServer
@@ -117,7 +117,7 @@ class Readers:
 
     def wrong(
         self,
-        source: Source,
+        source: Database,
         table: str,
         *,
         namespace: str,
@@ -134,7 +134,7 @@ class Readers:
         ]
 
     def compare(
-        self, source: Source, tables: Iterable[str], *, namespace: str, engines: Sequence[str] = ENGINES
+        self, source: Database, tables: Iterable[str], *, namespace: str, engines: Sequence[str] = ENGINES
     ) -> None:
         """Fails with the differences, if there are any."""
         lines = [

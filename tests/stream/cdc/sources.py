@@ -87,8 +87,8 @@ class Tail:
                 return found
 
 
-class Source(ABC):
-    """A fresh database, and the connector that captures it once it is started.
+class Database(ABC):
+    """A fresh database on a shared server.
 
     For tests that are no coroutines: the driver of PostgreSQL has an event loop of its own.
     """
@@ -96,6 +96,34 @@ class Source(ABC):
     dialect: ClassVar[str]
     #: What comes before a table's name in Debezium's names for it.
     namespace: str
+
+    def __init__(self) -> None:
+        self.name = f"{self.dialect}_{os.getpid()}_{next(_numbers)}"
+
+    def publishing(self, table: str) -> Sequence[str]:
+        """The statements after which the changes of `table` are captured."""
+        return []
+
+    @abstractmethod
+    def run(self, *statements: str, rollback: bool = False) -> None:
+        """All in one transaction."""
+
+    @abstractmethod
+    def rows(self, table: str) -> list[Row]:
+        """All rows, with values as Iceberg's types have them in Python."""
+
+    @abstractmethod
+    def key(self, table: str) -> tuple[str, ...]:
+        """The columns of its primary key."""
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """Close the connection; the next call opens another."""
+
+
+class Source(Database):
+    """A database, and the connector that captures it once it is started."""
+
     server: Postgres | MariaDb
 
     def __init__(
@@ -106,12 +134,13 @@ class Source(ABC):
         format: Format = "json",  # noqa: A002 - as Debezium's own settings say it
         registry: str | None = None,
         more: Mapping[str, str] | None = None,
+        **database: Any,
     ) -> None:
+        super().__init__(**database)
         self.kafka = kafka
         self.connect = connect
         self._marks = 0
         self._crashed = False
-        self.name = f"{self.dialect}_{os.getpid()}_{next(_numbers)}"
         password, port = self._create()
         self._secrets = {"database.password": password}
         self.capture = Capture(
@@ -184,26 +213,6 @@ class Source(ABC):
         self.run(*self.publishing(table))
 
     @abstractmethod
-    def publishing(self, table: str) -> Sequence[str]:
-        """The statements after which the changes of `table` are captured."""
-
-    @abstractmethod
-    def run(self, *statements: str, rollback: bool = False) -> None:
-        """All in one transaction."""
-
-    @abstractmethod
-    def rows(self, table: str) -> list[Row]:
-        """All rows, with values as Iceberg's types have them in Python."""
-
-    @abstractmethod
-    def key(self, table: str) -> tuple[str, ...]:
-        """The columns of its primary key."""
-
-    @abstractmethod
-    def disconnect(self) -> None:
-        """Close the connection; the next call opens another."""
-
-    @abstractmethod
     def _position(self) -> int:
         """How far the server's log is."""
 
@@ -222,19 +231,29 @@ class Source(ABC):
     def _config(self) -> dict[str, str]: ...
 
 
-class PostgresSource(Source):
+class PostgresDatabase(Database):
+    """As a block of its own: one that no connector captures."""
+
     dialect: ClassVar[str] = "postgres"
     namespace = "public"
     server: Postgres
 
-    def __init__(self, server: Postgres, kafka: Kafka, connect: KafkaConnect, **settings: Any) -> None:
+    def __init__(self, server: Postgres) -> None:
+        super().__init__()
         self.server = server
         self._runner = asyncio.Runner()
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
-        super().__init__(kafka, connect, **settings)
 
-    def publishing(self, table: str) -> Sequence[str]:
-        return [f'ALTER PUBLICATION "{self.capture.slot}" ADD TABLE "{table}"']
+    def __enter__(self) -> Self:
+        self.server.create_database(self.name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.disconnect()
+        self._runner.close()
+        self.server.drop_database(self.name)
 
     def run(self, *statements: str, rollback: bool = False) -> None:
         text = ";\n".join(["BEGIN", *statements, "ROLLBACK" if rollback else "COMMIT"])
@@ -261,17 +280,27 @@ class PostgresSource(Source):
         if connection is not None:
             self._runner.run(_close(connection))
 
+    def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = self._runner.run(_open(self.server.url_of(self.name)))
+        return self._connection
+
+
+class PostgresSource(Source, PostgresDatabase):
+    server: Postgres
+
+    def __init__(self, server: Postgres, kafka: Kafka, connect: KafkaConnect, **settings: Any) -> None:
+        super().__init__(kafka, connect, server=server, **settings)
+
+    def publishing(self, table: str) -> Sequence[str]:
+        return [f'ALTER PUBLICATION "{self.capture.slot}" ADD TABLE "{table}"']
+
     def _position(self) -> int:
         sql = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
         return int(self._runner.run(self._connected().fetchval(sql)))
 
     def _reached(self, offset: Mapping[str, Any], position: int) -> bool:
         return int(offset.get("lsn") or 0) >= position
-
-    def _connected(self) -> asyncpg.Connection[asyncpg.Record]:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = self._runner.run(_open(self.server.url_of(self.name)))
-        return self._connection
 
     def _create(self) -> tuple[str, int]:
         self.server.create_database(self.name)
@@ -296,9 +325,6 @@ class MariaDbSource(Source):
         self._connection: pymysql.Connection[pymysql.cursors.Cursor] | None = None
         super().__init__(kafka, connect, **settings)
         self.namespace = self.name
-
-    def publishing(self, table: str) -> Sequence[str]:
-        return []
 
     def run(self, *statements: str, rollback: bool = False) -> None:
         with self._connected().cursor() as cursor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.stream.cdc.columns import Column, Table, new_column, new_table, tables_of
-from tests.stream.cdc.sources import Source
+from tests.stream.cdc.sources import Database
 
 #: How often each kind of step comes, against the others.
 WEIGHTS = {
@@ -65,7 +65,7 @@ class Workload:
 
     def __init__(
         self,
-        source: Source,
+        source: Database,
         seed: int,
         *,
         weights: Mapping[str, int] | None = None,
@@ -91,6 +91,11 @@ class Workload:
     @property
     def tables(self) -> list[str]:
         return list(self._states)
+
+    @property
+    def kinds(self) -> set[str]:
+        """What there was among the steps so far."""
+        return {step.kind for step in self.steps}
 
     def create(self) -> None:
         """The tables with their first rows: what a connector's snapshot finds."""
@@ -222,29 +227,32 @@ class Workload:
         return Step("new_table", (*table.creation(), *self._publishing(table.name)))
 
     def _alter(self, kind: str) -> Step:
-        state = self._any_state()
-        alter = f"ALTER TABLE {state.table.name}"
-        added = [column for column in state.columns if column.name.startswith("more_")]
         if kind == "widen_column":
             return self._widen()
-        if kind == "drop_column" and added:
-            column = self._random.choice(added)
+        added = [(s, c) for s in self._states.values() for c in s.columns if c.name.startswith("more_")]
+        if kind == "add_column" or not added:
+            return self._add_column()
+        state, column = self._random.choice(added)
+        alter = f"ALTER TABLE {state.table.name}"
+        if kind == "drop_column":
             state.columns.remove(column)
             return Step(kind, (f"{alter} DROP COLUMN {column.name}",))
         self._columns += 1
-        if kind == "rename_column" and added:
-            column = self._random.choice(added)
-            renamed = replace(column, name=f"more_{self._columns}")
-            state.columns[state.columns.index(column)] = renamed
-            # To a follower this is one column less and one more, so what it held must be written again.
-            # By way of NULL: MariaDB does not log an update that changes nothing.
-            fill = renamed.make(self._random)
-            target = f"UPDATE {state.table.name} SET {renamed.name}"
-            rename = f"{alter} RENAME COLUMN {column.name} TO {renamed.name}"
-            return Step(kind, (rename, f"{target} = NULL", f"{target} = {fill}"))
+        renamed = replace(column, name=f"more_{self._columns}")
+        state.columns[state.columns.index(column)] = renamed
+        # To a follower this is one column less and one more, so what it held must be written again.
+        # By way of NULL: MariaDB does not log an update that changes nothing.
+        fill = renamed.make(self._random)
+        target = f"UPDATE {state.table.name} SET {renamed.name}"
+        rename = f"{alter} RENAME COLUMN {column.name} TO {renamed.name}"
+        return Step(kind, (rename, f"{target} = NULL", f"{target} = {fill}"))
+
+    def _add_column(self) -> Step:
+        state = self._any_state()
+        self._columns += 1
         column = new_column(self._source.dialect, self._columns, self._random)
         state.columns.append(column)
-        return Step("add_column", (f"{alter} ADD COLUMN {column.definition}",))
+        return Step("add_column", (f"ALTER TABLE {state.table.name} ADD COLUMN {column.definition}",))
 
     def _widen(self) -> Step:
         can = [(s, c) for s in self._states.values() for c in s.columns if c.wider is not None]

@@ -158,6 +158,24 @@ def test_columns_of_a_changelog_are_taken(sql: Sql, follow: Follow) -> None:
         follow().claim()
 
 
+def test_a_column_that_nobody_reads_is_dropped_and_the_rest_goes_on(sql: Sql, follow: Follow) -> None:
+    """What was committed while it was there, too."""
+    sql(
+        "CREATE TABLE {t} (id BIGINT, word STRING, doc VARIANT) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '3')"
+    )
+    sql("ALTER TABLE {t} DROP COLUMN doc")
+    sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a')")
+    follower = follow()
+    assert brief(follower.round()) == ["+1a", "+2a"]
+    sql("ALTER TABLE {t} ADD COLUMN doc VARIANT")
+    sql("INSERT OVERWRITE {t} SELECT 1, 'b', parse_json('[1]')")
+    with pytest.raises(Unsupported, match=r"the column 'doc' of the table .* is of the type variant"):
+        follower.plan()
+    sql("ALTER TABLE {t} DROP COLUMN doc")
+    assert brief(follower.round()) == ["+1b", "-1a", "-2a"]
+
+
 def test_the_helpers_tell_pairs() -> None:
     rows = [{"id": 1, "_change_type": "DELETE"}, {"id": 1, "_change_type": "INSERT"}]
     with pytest.raises(AssertionError):

@@ -31,7 +31,7 @@ def field(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
     return found | ({"parameters": parameters} if parameters else {})
 
 
-def struct(name: str, **fields: dict[str, Any]) -> dict[str, Any]:
+def struct(name: str, /, **fields: dict[str, Any]) -> dict[str, Any]:
     inner = [{**one, "field": key} for key, one in fields.items()]
     return {"type": "struct", "fields": inner, "optional": True, "name": name}
 
