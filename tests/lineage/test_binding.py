@@ -64,6 +64,14 @@ def test_a_table_of_another_width_gets_no_edges() -> None:
     assert "writes 1 columns, the table has 2" in lineage.unresolved[0].reason
 
 
+def test_of_a_written_column_of_which_only_the_place_is_known_there_is_no_edge() -> None:
+    resolved = {"r": Resolution(TOPIC), "w": Resolution(TABLE, columns=("a", None, None))}
+    lineage = bind(_traced(*(_column(position, "id") for position in range(3))), resolved)
+    assert lineage.columns == (ColumnEdge(TOPIC, "id", TABLE, "a"),)
+    (told,) = lineage.unresolved
+    assert "several metadata columns" in told.reason
+
+
 def test_a_column_that_the_source_does_not_have_gets_no_edge() -> None:
     resolved = {"r": Resolution(TOPIC, columns=("a",)), "w": Resolution(TABLE, columns=("a",))}
     lineage = bind(_traced(_column(0, "b")), resolved)

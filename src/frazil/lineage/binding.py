@@ -102,6 +102,9 @@ def _column_edges(
         unresolved.append(_unnamed(column, sink, width))
         return
     target = sink.columns[column.position]
+    if target is None:
+        unresolved.append(_any_metadata(column, sink))
+        return
     if column.unknown:
         unresolved.append(
             Unresolved(
@@ -131,6 +134,15 @@ def _unnamed(column: OutputColumn, sink: Resolution, width: int) -> Unresolved:
         where=f"columns of {sink.dataset}",
         reason=reason,
         remedy="give the table's schema: by a SQL Gateway that sees it, its catalog, or a DDL file",
+        endpoint=column.endpoint,
+    )
+
+
+def _any_metadata(column: OutputColumn, sink: Resolution) -> Unresolved:
+    return Unresolved(
+        where=f"metadata of {sink.dataset}",
+        reason="the table has several metadata columns, and its connector decides which is written first",
+        remedy="nothing that is read here tells that order; the other columns are right",
         endpoint=column.endpoint,
     )
 

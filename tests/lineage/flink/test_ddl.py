@@ -51,6 +51,25 @@ def test_a_script() -> None:
     assert [column.nullable for column in table.columns or ()] == [False, True, True, True, True, True]
 
 
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        ("ts TIMESTAMP(3) METADATA FROM 'timestamp', id BIGINT, v INT", ("id", "v", "ts")),
+        ("id BIGINT, ts TIMESTAMP(3) METADATA VIRTUAL, v INT", ("id", "v")),
+        (
+            "h MAP<STRING, BYTES> METADATA FROM 'headers', id BIGINT, ts TIMESTAMP(3) METADATA",
+            ("id", None, None),
+        ),
+    ],
+)
+def test_a_sink_is_given_metadata_after_all_other_columns(
+    columns: str, written: tuple[str | None, ...]
+) -> None:
+    """In the order of the connector, which the statement does not tell."""
+    table = parse_table(f"CREATE TABLE t ({columns})")
+    assert table.written_columns() == written
+
+
 def test_like_takes_over_what_is_known() -> None:
     script = parse_script(SCRIPT, "orders.sql")
     like = script.tables["default_catalog", "default_database", "u"]

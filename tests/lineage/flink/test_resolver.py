@@ -123,6 +123,21 @@ def test_reads_may_name_computed_columns_and_writes_may_not(script: str) -> None
     assert (found.columns, out.columns) == (("id", "s"), ("id",))
 
 
+def test_metadata_that_is_declared_first_is_written_last(tmp_path: Path) -> None:
+    script = tmp_path / "tables.sql"
+    script.write_text(
+        "CREATE TABLE k_out (event_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', id BIGINT, amount INT)"
+        " WITH ('connector' = 'kafka', 'topic' = 'out');"
+    )
+    world = World(ddl_file=str(script))
+    columns = ("id", "amount", "timestamp")
+    source, out = world.resolve(read("k_out", *K_ORDERS[:2], "k_out"), write("k_out", columns=columns))
+    assert isinstance(source, Resolution)
+    assert isinstance(out, Resolution)
+    assert source.columns == ("event_time", "id", "amount")
+    assert out.columns == ("id", "amount", "event_time")
+
+
 def test_snapshots_of_the_job_tell_its_sinks() -> None:
     world = World()
     world.iceberg = Snapshots({"job1": [table("db.orders"), table("db.other")], "job2": [table("x.orders")]})

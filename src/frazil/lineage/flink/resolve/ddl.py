@@ -40,6 +40,8 @@ class Column:
     nullable: bool = True
     #: Whether an INSERT fills it: not a computed column, not virtual metadata.
     stored: bool = True
+    #: Whether it is metadata of a record and no part of its value.
+    metadata: bool = False
     #: Names of the fields inside a ROW, joined by dots.
     fields: tuple[str, ...] = ()
 
@@ -56,10 +58,18 @@ class TableDef:
     primary_key: tuple[str, ...] = ()
 
     def stored_columns(self) -> tuple[str, ...] | None:
-        """The columns that an INSERT fills, in order."""
+        """The columns that an INSERT fills, in the order of their declaration."""
         if self.columns is None:
             return None
         return tuple(column.name for column in self.columns if column.stored)
+
+    def written_columns(self) -> tuple[str | None, ...] | None:
+        """The same as the sink is given them: metadata last, and of several in the connector's own order."""
+        if self.columns is None:
+            return None
+        metadata = [column.name for column in self.columns if column.stored and column.metadata]
+        physical = (column.name for column in self.columns if column.stored and not column.metadata)
+        return (*physical, *(metadata if len(metadata) == 1 else [None] * len(metadata)))
 
     def nested(self) -> dict[str, tuple[str, ...]]:
         """The fields inside columns that have any."""
@@ -250,8 +260,9 @@ def _column(part: list[Token]) -> Column:
     nullable = not any(
         a == "NOT" and b == "NULL" for a, b in zip(words[end - 1 :], words[end:], strict=False)
     )
-    virtual = "METADATA" in words[end - 1 :] and "VIRTUAL" in words[end - 1 :]
-    return Column(name, _written(part[1:end]), nullable, not virtual, tuple(_fields(part[1:end])))
+    metadata = "METADATA" in words[end - 1 :]
+    virtual = metadata and "VIRTUAL" in words[end - 1 :]
+    return Column(name, _written(part[1:end]), nullable, not virtual, metadata, tuple(_fields(part[1:end])))
 
 
 def _written(tokens: list[Token]) -> str:

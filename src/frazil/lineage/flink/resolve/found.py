@@ -18,8 +18,10 @@ class Found:
     evidence: Evidence
     #: The Flink catalog it is in, by which the user may have given it an instance.
     catalog: str | None = None
-    #: Those that an INSERT fills, in order.
+    #: Those that an INSERT fills, as they are declared.
     columns: tuple[str, ...] | None = None
+    #: The same as the sink is given them, where that is another order; None for one that cannot be told.
+    written: tuple[str | None, ...] | None = None
     #: Those that can only be read: computed, or metadata of the record.
     virtual: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -34,4 +36,12 @@ def found_table(named: Named, table: TableDef | None, evidence: Evidence, catalo
     if table is None:
         return Found(named, evidence, catalog)
     virtual = tuple(column.name for column in table.columns or () if not column.stored)
-    return Found(named, evidence, catalog, table.stored_columns(), virtual, table.nested())
+    return Found(
+        named,
+        evidence,
+        catalog,
+        table.stored_columns(),
+        written=table.written_columns(),
+        virtual=virtual,
+        fields=table.nested(),
+    )

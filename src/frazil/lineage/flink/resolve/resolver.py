@@ -284,8 +284,10 @@ class Resolver:
             answers[left[0].id] = tables[0]
 
     def _resolution(self, found: Found, endpoint: Endpoint) -> Resolution:
-        columns = found.columns
-        if columns is not None and endpoint.direction is Direction.READ:
+        columns: tuple[str | None, ...] | None = found.columns
+        if endpoint.direction is Direction.WRITE:
+            columns = columns if found.written is None else found.written
+        elif columns is not None:
             columns += found.virtual
         return Resolution(self.dataset(found), (found.evidence,), columns, found.fields)
 
