@@ -22,6 +22,14 @@ _logger = logging.getLogger("frazil.hot")
 
 
 @dataclass(frozen=True)
+class Topics:
+    """What Kafka alone tells: which cluster it is, and the topics that can be of hot tables."""
+
+    source: str
+    there: Mapping[str, Topic]
+
+
+@dataclass(frozen=True)
 class Listing:
     """What there is at one moment."""
 
@@ -59,15 +67,22 @@ class HotTables:
             KafkaSource(dict(kafka), pattern=_TOPICS), timeout_seconds=timeout_seconds, pattern_seconds=0.0
         )
 
-    def look(self) -> Listing:
-        """Every hot table of this cluster, disabled ones among them; Unavailable if nobody answers."""
-        source, topics = self._log.identity(), self._log.topics()
-        there = self._present({name: table_name(name) for name in topics})
-        found = {name: self._current(topics[name]) for name in sorted(there)}
+    def topics(self) -> Topics:
+        """Kafka's half of a look; Unavailable if it does not answer."""
+        return Topics(self._log.identity(), self._log.topics())
+
+    def look(self, topics: Topics | None = None) -> Listing:
+        """Every hot table of this cluster, disabled ones among them; Unavailable if nobody answers.
+
+        With `topics`, only the catalog is asked, and whatever is raised is its fault.
+        """
+        topics = topics or self.topics()
+        names = self._present({name: table_name(name) for name in topics.there})
+        found = {name: self._current(topics.there[name]) for name in sorted(names)}
         self._seen = found
         tables = [one.table for one in found.values() if one.table is not None]
         # A table of another cluster may have a topic of its name here.
-        ours = tuple(one for one in tables if one.binding.source == source)
+        ours = tuple(one for one in tables if one.binding.source == topics.source)
         return Listing(ours, {name: one.problem for name, one in found.items() if one.problem is not None})
 
     def _current(self, topic: Topic) -> _Seen:

@@ -25,6 +25,8 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.brokers: FrazilError | None = None
+        #: A part of the brokers' answers alone.
+        self.topics: FrazilError | None = None
         self.catalog: FrazilError | None = None
         #: A part of the catalog alone.
         self.tables: FrazilError | None = None
@@ -33,12 +35,14 @@ class Cluster:
             tables=SimpleNamespace(list=self._list),
         )
         view = LogView("kafka:K", {}, (), {}, {"a.b": (5,)})
-        for name, answer in (
-            ("identity", "kafka:K"),
-            ("topics", {"a.b": Topic("a.b", "T", 1)}),
-            ("look_at_each", view),
-        ):
+        for name, answer in (("identity", "kafka:K"), ("look_at_each", view)):
             monkeypatch.setattr(KafkaLog, name, lambda *_, found=answer: self._told(found, self.brokers))
+        monkeypatch.setattr(KafkaLog, "topics", self._list_topics)
+
+    def _list_topics(self, *_: Any) -> dict[str, Topic]:
+        self._told(None, self.brokers)
+        self._told(None, self.topics)
+        return {"a.b": Topic("a.b", "T", 1)}
 
     def _list(self, *_: Any) -> list[Any]:
         self._told(None, self.catalog)
@@ -102,6 +106,21 @@ def test_brokers_that_come_back_leave_nothing_behind(cluster: Cluster, watching:
     watching.lookout.look()
     (broken,) = [event for event in watching.events if isinstance(event, FreshnessBroken)]
     assert broken.cause == "round"
+
+
+@pytest.mark.parametrize("error", [Unavailable("no answer"), NotAllowed("not yours")])
+def test_topics_that_are_not_told_are_not_the_catalog(
+    cluster: Cluster, watching: Watching, error: FrazilError
+) -> None:
+    cluster.topics = error
+    assert watching.cause() == "round"
+
+
+def test_a_catalog_that_comes_back_while_brokers_are_away(cluster: Cluster, watching: Watching) -> None:
+    cluster.catalog = Unavailable("no answer")
+    watching.finder._tick()
+    cluster.brokers, cluster.catalog = Unavailable("no broker"), None
+    assert watching.cause() == "kafka"
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), NotAllowed("not yours")])

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Set
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotFound
-from frazil.hot.find import HotTables, Listing
+from frazil.hot.find import HotTables, Listing, Topics
 from frazil.hot.read.pins import Pins, lag
 from frazil.hot.table import HotTable
 from frazil.hot.tiering.trim import Trimmer, trim_to
 from frazil.hot.tiering.watch import Watch
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import FreshnessBroken, FreshnessReported, Observer
-from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog
+from frazil.stream.kafka.log import KafkaLog
 
 _logger = logging.getLogger(__name__)
 #: A new table is found within this time.
@@ -64,7 +64,6 @@ class Finder:
         self._client = client
         self._watch = watch
         self._tables = HotTables(client, kafka, refresh_seconds=_REFRESH_SECONDS)
-        self._log = KafkaLog(KafkaSource(dict(kafka)), timeout_seconds=COMMAND_SECONDS)
         self._trimmer = Trimmer(kafka)
         self._trimmed: dict[str, float] = {}
         self.newest = self._tables.look()
@@ -77,26 +76,26 @@ class Finder:
         self._ticks.stop()
 
     def _tick(self) -> None:
+        topics = self._topics()
         try:
-            self.newest = self._tables.look()
+            if topics is None:
+                next(iter(self._client.namespaces.list()), None)
+            else:
+                self.newest = self._tables.look(topics)
         except FrazilError as error:
-            self._watch.down("catalog", self._fault(error))
+            self._watch.down("catalog", error.message)
             return
         self._watch.down("catalog", None)
-        self.trim(self.newest)
+        if topics is not None:
+            self.trim(self.newest)
 
-    def _fault(self, error: FrazilError) -> str | None:
-        """What is wrong with the catalog; None: nothing. If Kafka does not answer, the lookout tells that."""
+    def _topics(self) -> Topics | None:
+        """None: Kafka does not tell, for which the catalog cannot be blamed. The lookout says who is away."""
         try:
-            next(iter(self._client.namespaces.list()), None)
-        except FrazilError as refused:
-            return refused.message
-        try:
-            self._log.identity()
-        except FrazilError:
+            return self._tables.topics()
+        except FrazilError as error:
+            _logger.warning("it is not known which topics there are now: %s", error.message)
             return None
-        # It answers, but not all that it is asked.
-        return error.message
 
     def trim(self, listing: Listing) -> None:
         """The logs of those tables whose turn it is."""
