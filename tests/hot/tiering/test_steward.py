@@ -10,6 +10,7 @@ import pytest
 from frazil.core.errors import FrazilError, NotAllowed, Unavailable
 from frazil.core.schema import Field, Schema
 from frazil.hot.table import Binding, HotTable
+from frazil.hot.tiering import steward
 from frazil.hot.tiering.steward import Finder, Lookout
 from frazil.hot.tiering.watch import Watch
 from frazil.stream.events import Event, FreshnessBroken, FreshnessReported
@@ -132,7 +133,12 @@ def test_a_catalog_that_does_not_answer(
     assert watching.cause() == "catalog"
 
 
-def test_what_was_broken_by_the_last_commit_is_told(watching: Watching) -> None:
+def test_what_was_broken_by_the_last_commit_is_told(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No look of its own comes between, however slow the machine is.
+    monkeypatch.setattr(steward, "_LOOK_SECONDS", 3600.0)
+    watching = Watching(cluster)
     watching.now += 11
     watching.watch.reached("a.b", (5,))
     watching.lookout.start()
