@@ -95,7 +95,6 @@ def test_a_reader_sees_the_old_or_the_new(world: World) -> None:
     begun = len(metadata(world, "whole")["snapshot-log"])
     with watched(world, "whole") as seen:
         rebuilt(world, new)
-    assert len(seen) > 6
     assert distinct(seen) == [before, after]
     # What no look met: all that the table ever was meanwhile.
     since = [one["snapshot-id"] for one in metadata(world, "whole")["snapshot-log"][begun:]]
