@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 class Loops:
     """Loops on one Spark session, with one connection of its JVM to the catalog."""
 
-    def __init__(
-        self, spark: SparkSession, client: Client, settings: Mapping[str, str] | None = None
-    ) -> None:
-        """`settings`: more of Iceberg's catalog. The client is closed when the loops have ended."""
+    def __init__(self, spark: SparkSession, client: Client) -> None:
+        """The client is closed when the loops have ended."""
         self._spark = spark
         self._client = client
-        self._settings = settings
         self._lake: Lake | None = None
         self._lock = threading.Lock()
         self._loops: Sequence[Loop] = ()
@@ -62,7 +59,7 @@ class Loops:
         """One connection of the JVM for all pipelines, made when the first one needs it."""
         with self._lock:
             if self._lake is None:
-                self._lake = Lake(self._spark, self._client, settings=self._settings)
+                self._lake = Lake(self._spark, self._client)
             return self._lake
 
     def _close(self) -> None:

@@ -32,7 +32,7 @@ class Tiering(Loops):
         history: tuple[tuple[str, ...], str] | None = None,
     ) -> None:
         """`history`: the table that lags and breaches are written to."""
-        super().__init__(spark, cluster.client(), cluster.settings)
+        super().__init__(spark, cluster.client())
         service = Service(cluster.require_brokers(), lambda: self._client, history)
         shielded = Observers([observer])
         self._loops = [
