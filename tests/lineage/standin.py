@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.server
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,6 +78,7 @@ class StandIn:
     recorded: Json | None = None
     faults: list[tuple[str, list[Reply]]] = field(default_factory=list)
     authorization: str | None = None
+    tls: ssl.SSLContext | None = None
     change: Callable[[str, Any], Any] = lambda path, answer: answer
     seen: list[str] = field(default_factory=list)
 
@@ -88,6 +90,8 @@ class StandIn:
         self._catalog = "default_catalog"
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         cast("Any", self._server).standin = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -101,7 +105,7 @@ class StandIn:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http{'s' * (self.tls is not None)}://127.0.0.1:{self._server.server_address[1]}"
 
     def count(self, pattern: str) -> int:
         return sum(1 for line in self.seen if re.search(pattern, line))

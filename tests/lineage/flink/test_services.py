@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.lineage.standin import Reply, StandIn, visible
 
 from frazil.core.errors import FrazilError, NotFound, Unauthenticated, Unavailable, Unprocessable
+from frazil.devstack.azurite import _certificate
 from frazil.lineage.flink.config import Connection, flink_config
 from frazil.lineage.flink.gateway import Gateway, quoted
 from frazil.lineage.flink.rest import JobManager
@@ -86,6 +89,23 @@ def test_credentials_reach_both_services_and_no_error(given: dict[str, str], hea
                 assert secret not in str(caught.value)
         manager.close()
         gateway.close()
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS", "Https"])
+def test_a_certificate_that_nobody_vouches_for_is_refused_however_the_address_is_written(
+    scheme: str, tmp_path: Path
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*_certificate(tmp_path))
+    with StandIn(tls=tls) as standin:
+        url = standin.url.replace("https", scheme)
+        manager = JobManager(connection(standin, rest_api_url=url, max_retries=1))
+        with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            manager.cluster()
+        manager.close()
+        manager = JobManager(connection(standin, rest_api_url=url, verify_ssl=False))
+        assert manager.cluster().flink_version == "2.1.3"
+        manager.close()
 
 
 def test_a_job_that_is_gone_is_not_found() -> None:

@@ -32,7 +32,7 @@ class Service:
             headers={"Accept": "application/json", **_credentials(connection)},
             timeout=connection.timeout_seconds,
             # Without TLS, reading the certificates would only cost time.
-            verify=connection.verify_ssl and url.startswith("https:"),
+            verify=connection.verify_ssl and url.lower().startswith("https:"),
             follow_redirects=False,
         )
         self._runner = SyncRunner(self._http, None)
