@@ -161,9 +161,9 @@ class TracedJob:
 class Resolution:
     """Which dataset an endpoint is, what told so, and the dataset's columns where they are known.
 
-    `columns` are those of the table that is read, or those that a writer is given, in that order: None for one
-    of which only the place is known. `fields` maps a column to the names of its nested fields, joined by dots,
-    where they are known.
+    `columns` are those of the table that is read, or those that a writer is given, in that order: None for
+    one of which only the place is known. `fields` maps a column to the names of its nested fields, joined by
+    dots, where they are known.
     """
 
     dataset: Dataset

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from datahub.ingestion.source.azure.abs_utils import make_abs_urn
 
+from frazil.lineage.datahub.urns import dataset_urn
 from frazil.lineage.flink.patterns import KNOWN
 from frazil.lineage.flink.resolve.platforms import Named, Unclear, of_catalog, of_table
+from frazil.lineage.model import Dataset
 
 PATH = ("default_catalog", "default_database", "t")
 
@@ -46,6 +49,50 @@ PATH = ("default_catalog", "default_database", "t")
             },
             "mssql:shop.dbo.users",
         ),
+        (
+            {"connector": "jdbc", "url": "jdbc:sqlserver://h:1433;database=shop", "table-name": "users"},
+            "mssql:shop.dbo.users",
+        ),
+        (
+            {
+                "connector": "jdbc",
+                "url": "jdbc:sqlserver://h;DataBaseName={my shop};password={;database=x};encrypt=true",
+                "table-name": "inv.users",
+            },
+            "mssql:my shop.inv.users",
+        ),
+        (
+            {
+                "connector": "jdbc",
+                "url": "jdbc:sqlserver://h;database=a;databaseName=a;database=b",
+                "table-name": "users",
+            },
+            "mssql:b.dbo.users",
+        ),
+        (
+            {"connector": "jdbc", "url": "jdbc:oracle:thin:@h:1521:orcl", "table-name": "SHOP.ORDERS"},
+            "oracle:shop.orders",
+        ),
+        (
+            {
+                "connector": "jdbc",
+                "url": "jdbc:oracle:thin:@//h:1521/orcl",
+                "table-name": "orders",
+                "username": "Shop",
+            },
+            "oracle:shop.orders",
+        ),
+        (
+            {
+                "connector": "oracle-cdc",
+                "database-name": "ORCL",
+                "schema-name": "SHOP",
+                "table-name": "ORDERS",
+            },
+            "oracle:shop.orders",
+        ),
+        ({"connector": "filesystem", "path": "abfss://box@me.dfs.core.windows.net/a/b/"}, "abs:box/a/b"),
+        ({"connector": "filesystem", "path": "wasbs://box@me.blob.core.windows.net/a"}, "abs:box/a"),
         ({"connector": "filesystem", "path": "s3a://bucket/a/b/"}, "s3:bucket/a/b"),
         ({"connector": "filesystem", "path": "hdfs://nn:8020/a/b"}, "hdfs:/a/b"),
         ({"connector": "filesystem", "path": "/a/b"}, "file:/a/b"),
@@ -87,10 +134,23 @@ def test_connectors(options: dict[str, str], dataset: str) -> None:
         {"connector": "jdbc", "url": "jdbc:db2://h:50000/shop:user=me;", "table-name": "t"},
         {"connector": "elasticsearch-7", "index": "users-{ts|yyyy-MM}"},
         {"connector": "of-my-own"},
+        {"connector": "jdbc", "url": "jdbc:sqlserver://h:1433;encrypt=true", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:oracle:thin:@h:1521:orcl", "table-name": "ORDERS"},
+        {"connector": "oracle-cdc", "database-name": "ORCL", "table-name": "ORDERS"},
+        {"connector": "filesystem", "path": "abfss://me.dfs.core.windows.net/a"},
     ],
 )
 def test_what_is_not_one_dataset_is_not_guessed(options: dict[str, str]) -> None:
     assert isinstance(of_table(options, PATH), Unclear)
+
+
+def test_azures_names_are_those_of_datahubs_own_source() -> None:
+    path = "box/lake/clicks"
+    named = of_table({"connector": "filesystem", "path": f"abfss://{path.replace('/', '@me.d/', 1)}"}, PATH)
+    assert isinstance(named, Named)
+    assert make_abs_urn(f"https://account.blob.core.windows.net/{path}", "PROD") == str(
+        dataset_urn(Dataset(named.platform, named.name))
+    )
 
 
 def test_no_connector_and_no_properties_that_tell() -> None:
@@ -136,11 +196,10 @@ def test_catalogs() -> None:
         ("FileSink-hdfs:///a/b: Writer", ("hdfs", "/a/b")),
         ("Source: FileSource-gs://bucket/a/b", ("gcs", "bucket/a/b")),
         ("FileSink-gs://bucket/a/b: Writer", ("gcs", "bucket/a/b")),
-        (
-            "Source: FileSource-abfss://box@me.dfs.core.windows.net/a",
-            ("abs", "box@me.dfs.core.windows.net/a"),
-        ),
-        ("FileSink-abfs://box@me.dfs.core.windows.net/a: Writer", ("abs", "box@me.dfs.core.windows.net/a")),
+        ("Source: FileSource-abfss://box@me.dfs.core.windows.net/a/b", ("abs", "box/a/b")),
+        ("FileSink-abfs://box@me.dfs.core.windows.net/a/: Writer", ("abs", "box/a")),
+        ("FileSink-abfss://box@me.dfs.core.windows.net: Writer", ("abs", "box")),
+        ("FileSink-wasbs://box@me.blob.core.windows.net/a: Writer", ("abs", "box/a")),
         ("Source: FileSource-file:/data/in", ("file", "/data/in")),
         ("Source: FileSource-file:///data/in", ("file", "/data/in")),
         ("FileSink-file:/data/out: Writer", ("file", "/data/out")),

@@ -75,7 +75,12 @@ KNOWN = (
     ),
     OperatorPattern(pattern=rf"\bFile(?:Source|Sink)-s3[an]?://{_NAME}", platform="s3"),
     OperatorPattern(pattern=rf"\bFile(?:Source|Sink)-gs://{_NAME}", platform="gcs"),
-    OperatorPattern(pattern=rf"\bFile(?:Source|Sink)-abfss?://{_NAME}", platform="abs"),
+    OperatorPattern(
+        pattern=rf"\bFile(?:Source|Sink)-(?:abfs|wasb)s?://(?P<container>[^\s/@<>\[\]]+)@[^\s/<>\[\]]+"
+        rf"(?P<name>/[^\s<>\[\]]+?)?{_END}",
+        platform="abs",
+        dataset="{container}{name}",
+    ),
     OperatorPattern(
         pattern=rf"\bFile(?:Source|Sink)-hdfs://[^/\s]*(?P<name>/[^\s<>\[\]]+?){_END}",
         platform="hdfs",

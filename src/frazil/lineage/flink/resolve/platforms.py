@@ -64,6 +64,8 @@ CATALOG_TYPES = {
 _REGEX = re.compile(r"[\\*+?()\[\]{}|^$]")
 #: Drivers take several hosts, and before them how to use these: `jdbc:mysql:loadbalance://h1,h2/shop`.
 _JDBC_URL = re.compile(r"jdbc:\w+:(?:[\w-]+:)?(?://[^/?]*/?)?(?P<database>[^?]*)\??(?P<query>.*)", re.DOTALL)
+#: What follows the server in a URL of SQL Server; in braces, a value may have anything in it.
+_SQL_SERVER = re.compile(r";\s*([^=;]+?)\s*=\s*(?:\{([^}]*)\}|([^;]*))")
 #: Properties that no other format has; Paimon has a `commit.force-compact`.
 _OF_ICEBERG = re.compile(
     r"write\.(format|parquet|metadata|target)|format-version$|commit\.(retry|status-check|manifest)"
@@ -120,7 +122,11 @@ def file_dataset(url: str) -> Named | Unclear:
     path = parts.path.rstrip("/")
     if platform in ("hdfs", "file"):
         return Named(platform, path)
-    return Named(platform, f"{parts.netloc.rpartition('@')[2] if platform != 'abs' else parts.netloc}{path}")
+    before, at, after = parts.netloc.rpartition("@")
+    if platform != "abs":
+        return Named(platform, f"{after}{path}")
+    # `container@account`: DataHub's names have no account.
+    return Named(platform, f"{before}{path}") if at else Unclear("its path names no container")
 
 
 def _in_schema(platform: str, database: str, table: str) -> str:
@@ -136,17 +142,35 @@ def _jdbc(options: Options, path: tuple[str, ...]) -> Named | Unclear:
     if platform is None or match is None:
         return Unclear("the database behind its JDBC URL is not known here")
     if platform == "mssql":
-        database = next(iter(re.findall(r"databaseName=([^;]+)", url)), "")
-        return Named(platform, _in_schema(platform, database, table))
+        return _sql_server(url, table)
+    if platform == "oracle":
+        return _oracle(options.get("username", ""), table)
     database = match["database"].strip("/")
     schema = parse_qs(match["query"]).get("currentSchema")
-    if platform == "oracle":
-        database = ""
-    elif re.search(r"[/:;,=]", database):
+    if re.search(r"[/:;,=]", database):
         return Unclear("its JDBC URL has a form that is not known here")
-    elif schema and "." not in table:
+    if schema and "." not in table:
         table = f"{schema[0]}.{table}"
     return Named(platform, _in_schema(platform, database, table))
+
+
+def _sql_server(url: str, table: str) -> Named | Unclear:
+    """Properties may be in any case, `database` is `databaseName`, and the last of several counts."""
+    given = _SQL_SERVER.findall(url)
+    named = [one or other for name, one, other in given if name.lower() in ("database", "databasename")]
+    if not named:
+        return Unclear("its JDBC URL names no database: which it is depends on who connects")
+    return Named("mssql", _in_schema("mssql", named[-1], table))
+
+
+def _oracle(schema: str, table: str) -> Named | Unclear:
+    """Schema and table: DataHub leaves the database out, and writes names in capitals small."""
+    if "." not in table:
+        # Whoever connects is in the schema of that name.
+        if not schema:
+            return Unclear("it names no schema, and no user whose schema it would be")
+        table = f"{schema.upper()}.{table}"
+    return Named("oracle", ".".join(part.lower() if part.isupper() else part for part in table.split(".")))
 
 
 def _cdc(platform: str) -> Callable[[Options, tuple[str, ...]], Named | Unclear]:
@@ -154,11 +178,13 @@ def _cdc(platform: str) -> Callable[[Options, tuple[str, ...]], Named | Unclear]
         keys = ("database-name", "schema-name", "table-name")
         if platform == "mongodb":
             keys = ("database", "collection")  # type: ignore[assignment]
+        elif platform == "oracle":
+            keys = keys[1:]  # type: ignore[assignment]
         parts = [options[key] for key in keys if options.get(key)]
         name = ".".join(parts)
         if not parts or _REGEX.search(name):
             return Unclear(f"its tables are given by a pattern ({name!r})")
-        return Named(platform, name)
+        return _oracle("", name) if platform == "oracle" else Named(platform, name)
 
     return found
 
