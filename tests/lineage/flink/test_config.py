@@ -50,6 +50,10 @@ def test_text_is_taken_for_numbers_as_variables_leave_it() -> None:
     assert (config.max_workers, config.env) == (3, "DEV")
 
 
+def test_an_address_that_is_empty_is_none_as_in_the_original() -> None:
+    assert given({"sql_gateway_url": ""}).connection.sql_gateway_url is None
+
+
 @pytest.mark.parametrize(
     ("connection", "says"),
     [
@@ -57,6 +61,7 @@ def test_text_is_taken_for_numbers_as_variables_leave_it() -> None:
         ({"username": "u"}, "password is not"),
         ({"password": "pa55"}, "username is not"),
         ({"rest_api_url": "localhost:8081"}, "rest_api_url"),
+        ({"rest_api_url": ""}, "rest_api_url"),
         ({"rest_api_url": "http://u:pa55@host"}, "user or password in it"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"sql_gateway_operation_timeout_seconds": 4}, "sql_gateway_operation_timeout_seconds"),

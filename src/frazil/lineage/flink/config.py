@@ -54,6 +54,9 @@ class Connection(_Settings, frozen=True, kw_only=True):
     sql_gateway_operation_timeout_seconds: Annotated[int, msgspec.Meta(ge=5)] = 60
 
     def __post_init__(self) -> None:
+        if not self.sql_gateway_url:
+            # What `${FLINK_GATEWAY:-}` leaves in a recipe.
+            msgspec.structs.force_setattr(self, "sql_gateway_url", None)
         for name in ("rest_api_url", "sql_gateway_url"):
             if (url := getattr(self, name)) is not None:
                 check_url(url, f"connection.{name}", _URL)
