@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,8 +28,17 @@ def document(model: Model) -> dict[str, Any]:
     return found
 
 
-def plan(model: Model, older_than: int, at_most: int = 10_000, all_since: int | None = None) -> ExpiryPlan:
-    return plan_expiry(document(model), older_than_ms=older_than, at_most=at_most, all_since_ms=all_since)
+def plan(
+    model: Model,
+    older_than: int,
+    at_most: int = 10_000,
+    all_since: int | None = None,
+    log: Sequence[tuple[int, int]] = (),
+) -> ExpiryPlan:
+    """`log`: times, and what main pointed at from then on."""
+    found = document(model)
+    found["snapshot-log"] = [{"timestamp-ms": time, "snapshot-id": one} for time, one in log]
+    return plan_expiry(found, older_than_ms=older_than, at_most=at_most, all_since_ms=all_since)
 
 
 def line(count: int, first: Stamp | None = None) -> Model:
@@ -74,6 +84,26 @@ def test_what_main_was_within_a_time_stays() -> None:
     # Off main's line the time counts.
     model.roll_back(80)
     assert set(range(86, 101)) & set(plan(model, older_than=10**9, all_since=86).expire) == set()
+
+
+def test_what_main_was_before_a_rollback_stays() -> None:
+    """However long ago it was committed: somebody may have pinned it until then."""
+    model = line(100)
+    model.roll_back(60)
+    log = [*((number, number) for number in range(1, 101)), (200, 60), (210, 70), (220, 60)]
+
+    def gone(since: int | None) -> set[int]:
+        return {60, 70, 99, 100} & set(plan(model, older_than=10**9, all_since=since, log=log).expire)
+
+    assert gone(None) == {70, 99, 100}
+    assert gone(100) == set()
+    assert gone(101) == gone(200) == {99}
+    assert gone(201) == gone(220) == {99, 100}
+    assert gone(221) == {70, 99, 100}
+    # On main's line as well, if main was moved back to it for a while.
+    model.roll_back(100)
+    log = [(80, 20), (85, 100)]
+    assert set(range(10, 40)) - set(plan(model, older_than=86, all_since=83, log=log).expire) == {20}
 
 
 def test_without_a_time_to_live_none_goes() -> None:
@@ -179,20 +209,32 @@ def outcome(history: MetadataHistory, pipeline: str) -> tuple[Stamp | None, bool
 
 
 @settings(max_examples=1000, deadline=None)
-@given(STEPS, st.integers(0, 60), st.integers(1, 20), st.integers(0, 25), st.none() | st.integers(0, 60))
+@given(
+    STEPS,
+    st.integers(0, 60),
+    st.integers(1, 20),
+    st.integers(0, 25),
+    st.none() | st.integers(0, 60),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6),
+)
 def test_pipelines_find_what_they_found_before(
-    steps: list[tuple[str, Any]], older_than: int, at_most: int, more: int, all_since: int | None
+    steps: list[tuple[str, Any]],
+    older_than: int,
+    at_most: int,
+    more: int,
+    all_since: int | None,
+    log: list[tuple[int, int]],
 ) -> None:
     model, _ = played(steps)
     for _ in range(more):
         model.append()
     before = {pipeline: outcome(model.history(), pipeline) for pipeline in (P, OTHER)}
-    found = plan(model, older_than, at_most, all_since)
+    found = plan(model, older_than, at_most, all_since, log)
     model.present = [one for one in model.present if one not in found.expire]
     assert {pipeline: outcome(model.history(), pipeline) for pipeline in (P, OTHER)} == before
     assert set(model.refs.values()) & set(found.expire) == set()
     # What is left needs no second look.
-    assert plan(model, older_than, at_most, all_since).expire == ()
+    assert plan(model, older_than, at_most, all_since, log).expire == ()
 
 
 def nearest(history: MetadataHistory, tag: str) -> dict[str, int]:

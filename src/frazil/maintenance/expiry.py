@@ -73,13 +73,23 @@ def plan_expiry(
     kept |= {mirror.snapshot_id for mirror in mirrors.values()}
     kept |= {view.id for own in branches.values() for view in own}
     kept |= _pinned(metadata, history, mirrors)
-    # Off main's line (rolled back, or staged) only the age counts.
+    # Off main's line (rolled back, or staged) the age counts, and until when it was the head.
     kept |= {one for one, time in times.items() if one not in depths and time >= older_than_ms}
+    kept |= _heads(metadata, all_since_ms)
     return ExpiryPlan(
         expire=tuple(one for one in times if one not in kept),
         kept=len(kept & times.keys()),
         pins={name: need - wanted for name, need in needs.items() if need > wanted},
     )
+
+
+def _heads(metadata: Mapping[str, Any], since_ms: float | None) -> set[int]:
+    """What main pointed at since that time, wherever it points now; its head at that time is older."""
+    log: Sequence[Mapping[str, Any]] = metadata.get("snapshot-log") or ()
+    if since_ms is None:
+        return set()
+    first = next((at for at, row in enumerate(log) if row["timestamp-ms"] >= since_ms), len(log))
+    return {int(row["snapshot-id"]) for row in log[max(first - 1, 0) :]}
 
 
 def _younger(line: Sequence[SnapshotView], times: Mapping[int, int], than_ms: float) -> int:
