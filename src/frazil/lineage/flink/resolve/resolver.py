@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 
 from frazil.lineage.flink.config import FlinkConfig
 from frazil.lineage.flink.patterns import KNOWN
@@ -14,6 +12,16 @@ from frazil.lineage.flink.resolve.catalogs import GatewayCatalogs, ScriptCatalog
 from frazil.lineage.flink.resolve.facts import PARAMETER, JobFacts
 from frazil.lineage.flink.resolve.found import Found, found_table
 from frazil.lineage.flink.resolve.jobnames import named_sinks
+from frazil.lineage.flink.resolve.matching import (
+    FILES,
+    claimed_names,
+    full_name,
+    is_other,
+    may_be,
+    prints_so,
+    readings,
+    same_name,
+)
 from frazil.lineage.flink.resolve.metrics import topics
 from frazil.lineage.flink.resolve.platforms import Named, Unclear, below_base, of_table
 from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
@@ -32,13 +40,8 @@ from frazil.lineage.tables import CatalogTable
 
 #: The catalog that every session has for itself: of one name, and never of one kind.
 _BUILT_IN = "default_catalog"
-#: A sink that the planner named itself: `orders[11]: Writer`, `Sink: orders[11]`, `Sink(table=[…], …)`.
-_PRINTED = re.compile(r"(?:Sink: )?(?:[^:]*\[\d+\](?:: Writer|$)|(?:Legacy)?Sink\()")
 #: What a query gives in a hint.
 _OPTIONS = "options."
-
-#: Operators of Flink's filesystem sink, which does not print its table.
-_FILES = frozenset({"Filesystem", "StreamingFileWriter", "PartitionCommitter"})
 
 
 class Resolver:
@@ -65,7 +68,7 @@ class Resolver:
 
     def resolve(self, traced: TracedJob, facts: JobFacts) -> dict[str, Resolution | Unresolved]:
         """A dataset, or the reason why there is none, for every endpoint of a job."""
-        claimed, full = _claimed(traced), named_sinks(traced)
+        claimed, full = claimed_names(traced), named_sinks(traced)
         answers = {
             endpoint.id: self._one(endpoint, facts, claimed, full.get(endpoint.id))
             for endpoint in traced.endpoints
@@ -134,7 +137,7 @@ class Resolver:
             if detail is not None and detail.platform:
                 named = Named(detail.platform, ".".join(endpoint.path[1:]))
                 found = Found(named, Evidence("config", "catalog_platform_map"), endpoint.path[0])
-                return found if _prints_so(found, endpoint) else None
+                return found if prints_so(found, endpoint) else None
         return None
 
     # --- what a full name leads to
@@ -145,14 +148,14 @@ class Resolver:
         unclear: Unclear | None = None
         for known in self._catalogs:
             found = _hinted(known, endpoint)
-            if isinstance(found, Found) and not _prints_so(found, endpoint):
+            if isinstance(found, Found) and not prints_so(found, endpoint):
                 found = Unclear(
                     "Flink's planner named this sink, as none of Iceberg's: it is a temporary table"
                 )
             if isinstance(found, Found):
                 return found
             unclear = found or unclear
-        if _is_other(endpoint):
+        if is_other(endpoint):
             return unclear
         if (found := self._iceberg.at(endpoint.path)) is not None:
             return found
@@ -179,20 +182,20 @@ class Resolver:
             written = [
                 found
                 for found in self._iceberg.written_by(facts.id)
-                if _same(found, endpoint) and _prints_so(found, endpoint)
+                if same_name(found, endpoint) and prints_so(found, endpoint)
             ]
-            if not _full_name(endpoint):
+            if not full_name(endpoint):
                 written = [
-                    found for found in written if found.named.name not in claimed and _may_be(found, endpoint)
+                    found for found in written if found.named.name not in claimed and may_be(found, endpoint)
                 ]
             if (one := self._only(written)) is not None:
                 return one
         if (hit := self._by_pattern(endpoint)) is not None or len(endpoint.path) == 3:
             return hit
-        full = (found for found in self._in_full(endpoint.name) if _prints_so(found, endpoint))
+        full = (found for found in self._in_full(endpoint.name) if prints_so(found, endpoint))
         if (one := self._only(full)) is not None:
             return one
-        return self._only(found for found in self._named(endpoint) if _may_be(found, endpoint))
+        return self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
 
     def _by_job_name(self, endpoint: Endpoint, facts: JobFacts) -> Found | Unclear | None:
         unclear: Unclear | None = None
@@ -207,7 +210,7 @@ class Resolver:
 
     def _in_full(self, name: str) -> Iterator[Found]:
         """Tables of a full name with dots inside of its parts, wherever they are: `pg.shop.public.users`."""
-        for path in _readings(name):
+        for path in readings(name):
             for known in self._catalogs:
                 inner = below_base(known.kind(path[0]), path)
                 if inner == path and known.table(path) is None:
@@ -280,7 +283,7 @@ class Resolver:
             return
         taken = {answer.named for answer in answers.values() if isinstance(answer, Found)}
         tables = [found for found in self._iceberg.written_by(facts.id) if found.named not in taken]
-        if len(tables) == 1 and _may_be(tables[0], left[0]):
+        if len(tables) == 1 and may_be(tables[0], left[0]):
             answers[left[0].id] = tables[0]
 
     def _resolution(self, found: Found, endpoint: Endpoint) -> Resolution:
@@ -317,7 +320,7 @@ class Resolver:
         return ", ".join(places)
 
     def _remedy(self, endpoint: Endpoint) -> str:
-        if not endpoint.path and endpoint.name in _FILES:
+        if not endpoint.path and endpoint.name in FILES:
             return (
                 f"leave pipeline.name unset, for then Flink names the job after its tables, or set the job's "
                 f"parameter {PARAMETER}{endpoint.name}"
@@ -337,24 +340,6 @@ class Resolver:
         return f"set {', or '.join(ways)}{hint}"
 
 
-def _written(endpoint: Endpoint) -> tuple[str, ...] | None:
-    """Only what a query writes goes by position."""
-    return endpoint.columns if endpoint.direction is Direction.WRITE else None
-
-
-def _claimed(traced: TracedJob) -> Set[str]:
-    """Tables that sinks of a job name in full: one whose name is only alike is a different table."""
-    sinks = (endpoint for endpoint in traced.endpoints if endpoint.direction is Direction.WRITE)
-    return {name for endpoint in sinks if (name := _full_name(endpoint))}
-
-
-def _full_name(sink: Endpoint) -> str:
-    """Database and table, if the sink names them; Iceberg's sinks print nested namespaces as well."""
-    if len(sink.path) == 3:
-        return ".".join(sink.path[1:])
-    return sink.name.partition(".")[2] if sink.hints.get("connector") == "iceberg" else ""
-
-
 def _hinted(known: GatewayCatalogs | ScriptCatalogs, endpoint: Endpoint) -> Found | Unclear | None:
     """What a catalog tells; options that the query gives come before those of the table."""
     found, table = by_catalog(known, endpoint.path), known.table(endpoint.path)
@@ -370,36 +355,3 @@ def _hinted(known: GatewayCatalogs | ScriptCatalogs, endpoint: Endpoint) -> Foun
         return told
     evidence = Evidence("plan", f"the query's OPTIONS for {'.'.join(endpoint.path)}")
     return found_table(told, table, evidence, endpoint.path[0])
-
-
-def _readings(name: str) -> Iterator[tuple[str, str, str]]:
-    """The ways in which more than three parts are a catalog, a database and a table."""
-    parts = name.split(".")
-    if len(parts) > 3:
-        for first, second in combinations(range(1, len(parts)), 2):
-            yield ".".join(parts[:first]), ".".join(parts[first:second]), ".".join(parts[second:])
-
-
-def _may_be(found: Found, endpoint: Endpoint) -> bool:
-    """Whether a table can be what an endpoint is that does not name it in full."""
-    return _prints_so(found, endpoint) and found.fits(_written(endpoint))
-
-
-def _prints_so(found: Found, endpoint: Endpoint) -> bool:
-    """Whether the operators of such a table can be called what the endpoint's are."""
-    return found.named.platform != "iceberg" or not _is_other(endpoint)
-
-
-def _is_other(endpoint: Endpoint) -> bool:
-    """Iceberg's sinks name themselves, in every release: one that the planner named is of another kind."""
-    if endpoint.direction is Direction.READ:
-        return False
-    return endpoint.name in _FILES or _PRINTED.match(endpoint.operator) is not None
-
-
-def _same(found: Found, endpoint: Endpoint) -> bool:
-    """Whether a table is called what the endpoint is called; catalogs may have another name elsewhere."""
-    wanted = ".".join(endpoint.path[-2:] or (endpoint.name,)).split(".")
-    known = found.named.name.split(".")
-    length = min(len(wanted), len(known))
-    return known[-length:] == wanted[-length:]
