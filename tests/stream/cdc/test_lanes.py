@@ -107,6 +107,44 @@ def test_a_changed_key_behind_the_row_it_led_to(world: World, producer: Producer
     assert rows(world, "cdc_overtaken") == {(400,): {"id": 400, "word": "moved", "body": "kept"}}
 
 
+def test_half_of_a_changed_key_goes_on_without_the_rest(
+    world: World, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connector died in between; when it is back, it sends both halves again."""
+    topic, source = topic_of(world), ChangingTable()
+    source.read(id=1, word="moves", body="kept")
+    source.read(id=2, word="stays", body="kept")
+    source.send(producer, topic)
+    line = pipeline(world, topic, "cdc_halves", freshness="100ms")
+    source.put(id=2, word="beside it", body="kept")
+    source.change_key((1,), id=3, word="moved", body="kept")
+    events = list(source.events)
+    source.send(producer, topic, events[:-1])
+    world.run(line)
+    assert rows(world, "cdc_halves") == {(2,): source.rows[2,]}
+    assert "until the connector sends them under their new keys" in caplog.text
+    source.send(producer, topic, events)
+    world.run(line)
+    assert rows(world, "cdc_halves") == source.rows
+
+
+def test_a_changed_key_in_another_partition_is_not_waited_for(
+    world: World, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_WAITS", 1_000_000)
+    topic = world.kafka.create_topic(topic_of(world).replace("orders", "wide"), partitions=2)
+    source = ChangingTable()
+    source.read(id=1, word="moves")
+    first, source.events = source.events, []
+    source.change_key((1,), id=3, word="moved")
+    for number, events in enumerate(([*first, *source.events[:-1]], source.events[-1:])):
+        for key, value, headers in events:
+            producer.produce(topic, value, key, partition=number, headers=dict(headers))
+    assert producer.flush(120) == 0
+    world.run(pipeline(world, topic, "cdc_wide"))
+    assert rows(world, "cdc_wide") == source.rows
+
+
 def test_a_source_that_was_reset(world: World, producer: Producer) -> None:
     topic, source = topic_of(world), ChangingTable()
     source.put(id=1, word="before")

@@ -139,6 +139,10 @@ def test_half_of_a_new_key_is_left_for_the_next_round(tmp_path: Path) -> None:
     source.change_key((1,), id=2, word="a", body="b")
     for end, cut in ((1, None), (2, (TOPIC, 0, 1)), (3, (TOPIC, 0, 1)), (4, None)):
         assert run(tmp_path, Events((tuple(source.events[:end]),))).cut == cut
+    given_up = run(tmp_path, Events((tuple(source.events[:3]),)), halves=True)
+    assert (given_up.cut, given_up.half) == (None, (TOPIC, 0, 1))
+    assert written(given_up) == []
+    assert [table.column("id").to_pylist() for table in given_up.keys] == [[1]]
 
 
 def test_a_bad_record_stops_the_lane(tmp_path: Path) -> None:

@@ -55,50 +55,85 @@ def _changes(raw: RawBatch, ids: list[Any], offsets: pa.Array) -> Changes:
     )
 
 
-def of_one_transaction(events: list[Event]) -> list[Event]:
-    """As Debezium marks them."""
+def of_one_transaction(events: list[Event], name: str = "7:100") -> list[Event]:
+    """As Debezium marks them; a tombstone has no place for it."""
     marked: list[Event] = []
-    for number, (key, value, headers) in enumerate(events, start=1):
-        assert value is not None
-        block = {"id": "7:100", "total_order": number, "data_collection_order": number}
-        marked.append((key, json.dumps(json.loads(value) | {"transaction": block}).encode(), headers))
+    number = 0
+    for key, value, headers in events:
+        number += value is not None
+        block = {"id": name, "total_order": number, "data_collection_order": number}
+        changed = value and json.dumps(json.loads(value) | {"transaction": block}).encode()
+        marked.append((key, changed, headers))
     return marked
 
 
-def transactional(world: World, topic: str, table: str) -> PipelineConfig:
-    return pipeline(world, topic, table, changes={"whole_transactions": True}, freshness="100ms")
+def told_of_its_end(
+    producer: Producer, topic: str, count: int, name: str = "7:100", partition: int = 0
+) -> None:
+    collections = [{"data_collection": "inv.orders", "event_count": count}]
+    end = {"status": "END", "id": name, "event_count": count, "data_collections": collections}
+    producer.produce(topic, json.dumps(end).encode(), partition=partition)
+    producer.flush(120)
+
+
+def transactional(world: World, topic: str, table: str, **settings: Any) -> PipelineConfig:
+    settings = {"changes": {"whole_transactions": True}, "freshness": "100ms"} | settings
+    return pipeline(world, topic, table, **settings)
+
+
+def numbers_of_rows(world: World, table: str) -> list[int]:
+    """Snapshot by snapshot."""
+    with load_catalog("counts", type="rest", uri=world.server.catalog_uri, warehouse="default") as catalog:
+        found = catalog.load_table(f"paths.{table}")
+        return [found.scan(snapshot_id=one.snapshot_id).to_arrow().num_rows for one in found.snapshots()]
 
 
 def test_half_a_transaction_waits_for_the_rest_however_late(world: World, producer: Producer) -> None:
-    topic, table, ids = topic_of(world), "cdc_late", range(3)
-    ends = world.kafka.create_topic(f"{topic.split('.')[0]}.transaction", partitions=1)
+    """Also where it ends in half of a changed key, and more has come since than fits into a round."""
+    topic, table = topic_of(world), "cdc_late"
+    ends = world.kafka.create_topic(f"{topic.split('.')[0]}.transaction", partitions=2)
     source = ChangingTable()
-    for number in ids:
+    for number in range(3):
         source.put(id=number, word="of three")
+    source.change_key((1,), id=100, word="moved")
     events = of_one_transaction(source.events)
-    source.send(producer, topic, events[:2])
-    with world.running(transactional(world, topic, table)) as run:
+    source.send(producer, topic, events[:-1])
+    line = transactional(world, topic, table, limits={"records_per_round": 10, "records_per_task": 5})
+    with world.running(line) as run:
 
         def told() -> list[str]:
             return [event.reason for event in world.seen.events if isinstance(event, RoundRetried)]
 
         run.until(lambda: any("wait for the end of their transaction" in text for text in told()))
         assert world.rows(table) == []
-        source.send(producer, topic, events[2:])
-        end = {
-            "status": "END",
-            "id": "7:100",
-            "event_count": 3,
-            "data_collections": [{"data_collection": "inv.orders", "event_count": 3}],
-        }
-        producer.produce(ends, json.dumps(end).encode(), partition=0)
-        producer.flush(120)
-        run.until(lambda: len(world.rows(table)) == len(ids))
+        source.events.clear()
+        rest = events[-1:]
+        for number in range(20):
+            for row in range(3):
+                source.put(id=1000 + 3 * number + row, word="later")
+            name = f"8:{200 + number}"
+            rest += of_one_transaction(source.events, name)
+            told_of_its_end(producer, ends, 3, name, partition=number % 2)
+            source.events.clear()
+        told_of_its_end(producer, ends, 5, partition=1)
+        source.send(producer, topic, rest)
+        run.until(lambda: len(world.rows(table)) == len(source.rows))
     assert not run.errors
-    with load_catalog("late", type="rest", uri=world.server.catalog_uri, warehouse="default") as catalog:
-        found = catalog.load_table(f"paths.{table}")
-        counts = [found.scan(snapshot_id=one.snapshot_id).to_arrow().num_rows for one in found.snapshots()]
-    assert set(counts) == {0, len(ids)}
+    assert {(row["id"],): row for row in world.rows(table)} == source.rows
+    assert all(count % 3 == 0 for count in numbers_of_rows(world, table))
+
+
+def test_a_transaction_of_many_rounds_lands_in_one(world: World, producer: Producer) -> None:
+    topic, count = topic_of(world), 400
+    ends = world.kafka.create_topic(f"{topic.split('.')[0]}.transaction", partitions=1)
+    source = ChangingTable()
+    for number in range(count):
+        source.put(id=number, word="of many")
+    source.send(producer, topic, of_one_transaction(source.events))
+    told_of_its_end(producer, ends, count)
+    small = {"records_per_round": 5, "records_per_task": 5}
+    world.run(transactional(world, topic, "cdc_long", limits=small))
+    assert set(numbers_of_rows(world, "cdc_long")) == {0, count}
 
 
 def test_transactions_that_cannot_be_told_apart_are_refused(world: World, producer: Producer) -> None:

@@ -160,8 +160,8 @@ class Lane:
         self._claim(patience)
         return True
 
-    def begin(self, plan: RoundPlan, parallelism: int) -> LaneTurn:
-        """Start a round. Superseded: another writer took over."""
+    def begin(self, plan: RoundPlan, parallelism: int, *, halves: bool = False) -> LaneTurn:
+        """Start a round; `halves`: of changed keys are taken as they are. Superseded: by another writer."""
         if self._writer is None:
             return LaneTurn(plan, self._asking(), None)
         ticket = self._writer.begin()
@@ -172,6 +172,8 @@ class Lane:
             rows=self._place(self.rows, ticket),
             log=self._place(self.log, ticket),
             letters=self._place(self._letters, ticket),
+            # In several partitions the other half may be anywhere, or have been read long ago.
+            halves=halves or len(plan.positions[self.topic].next) > 1,
             buckets=1 if self.inserts else max(1, min(parallelism, plan.offsets // _CHANGES_PER_BUCKET)),
             inserts=self.inserts,
         )

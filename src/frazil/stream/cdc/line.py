@@ -33,8 +33,12 @@ class Line:
     #: The next round ends before this record, and is folded in one bucket.
     cut: tuple[str, int, int] | None = None
     alone: bool = False
-    #: Rounds in a row that had to wait for the record behind their end.
+    #: It ends there because of a transaction that is not there to its end, not of half a changed key.
+    unfinished: bool = False
+    #: Looks in a row at a log that ends where the rest of a change should be.
     waits: int = 0
+    #: The other half of a changed key was waited for long enough: the next round takes what there is.
+    halves: bool = False
     #: How many times the usual records a round takes, for a transaction that has more.
     stretch: int = 1
     #: What its last commit took, with the look-up; one that failed, too.
@@ -51,7 +55,7 @@ class Line:
 
     def landed(self) -> None:
         """A round of it was committed: what went wrong before is over."""
-        self.failures, self.adaptations, self.waits, self.stretch = 0, 0, 0, 1
+        self.failures, self.adaptations, self.waits, self.stretch, self.halves = 0, 0, 0, 1, False
 
 
 @dataclass

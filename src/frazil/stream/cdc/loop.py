@@ -32,8 +32,8 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 
-#: So often a lane waits for the second half of a change; a connector that died may never send it. The end of
-#: a transaction is waited for as long as it takes, but not in silence.
+#: So often a lane waits for the second half of a changed key; a connector that died may never send it. The
+#: end of a transaction is waited for as long as it takes, but not in silence.
 _WAITS = 5
 
 
@@ -178,23 +178,41 @@ class ChangeLoop(Loop):
         return [str(table) for turn in turns for table in self._lines[turn.work.name].lane.tables]
 
     def _turn(self, line: Line, limits: Limits) -> LaneTurn | None:
-        limits = replace(limits, records_per_round=limits.records_per_round * line.stretch)
-        plan = self._feed.plan(line.lane.topic, line.lane.stamp, limits)
+        longer = replace(limits, records_per_round=limits.records_per_round * line.stretch)
+        plan = self._feed.plan(line.lane.topic, line.lane.stamp, longer)
         if line.bad is not None and line.bad.position is not None:
             plan = plan.before(*line.bad.position)
             if not plan.tasks:
                 raise line.bad
         cut, line.cut = line.cut, None
         if cut is not None:
-            more = plan.lag > 0
-            plan = plan.before(*cut)
+            whole, plan = plan, plan.before(*cut)
+            # Nothing came before it: either the round is too short for the rest, or that was not sent yet.
+            if not plan.tasks and line.bad is not None:
+                raise line.bad
+            if not plan.tasks and whole.lag > 0:
+                line.stretch *= 2
+                return self._turn(line, limits)
             if not plan.tasks:
-                # Nothing came before it: either the rest was not sent yet, or the round is too short for it.
-                line.waits, line.stretch = line.waits + 1, line.stretch * (2 if more else 1)
+                self._wait(line)
+                plan = whole if line.halves else plan
         line.lags = plan.lags.get(line.lane.topic, ())
         line.past = plan.lag - sum(line.lags)
         slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
-        return line.lane.begin(plan, slots) if plan.tasks else None
+        return line.lane.begin(plan, slots, halves=line.halves) if plan.tasks else None
+
+    def _wait(self, line: Line) -> None:
+        """The rest of a change was not sent yet. Unavailable: and it is the end of a transaction."""
+        line.waits += 1
+        if line.waits <= _WAITS:
+            return
+        if line.unfinished:
+            raise Unavailable(
+                f"changes of {line.lane.topic} wait for the end of their transaction, which the connector "
+                "has not sent: is it at work? They land with the rest; `changes.whole_transactions: false` "
+                "lands them as they come"
+            )
+        line.halves = True
 
     def _land(self, turns: Sequence[LaneTurn], results: Mapping[str, LaneResult], done: Done) -> None:
         """Commit each lane that can; the others tell why not."""
@@ -236,25 +254,19 @@ class ChangeLoop(Loop):
                 self._claimed(line.lane)
             done.again = True
             return False
-        cut = result.cut or self._unfinished(line, result)
-        if result.alone or (cut is not None and self._awaited(line, result)):
-            line.cut, line.alone, done.again = cut, result.alone, True
+        unfinished = self._unfinished(line, result)
+        cut = unfinished or result.cut
+        if result.alone or cut is not None:
+            line.cut, line.unfinished = cut, unfinished is not None
+            line.alone, done.again = result.alone, True
             return False
+        if line.halves and result.half is not None:
+            self._warn_of_half(line, *result.half)
         self._require_rate(result.read, result.bad, line.lane.config.dead_letters)
         self._feed.confirm(line.lane.stamp, turn.plan)
         return turn.ticket is not None
 
-    def _awaited(self, line: Line, result: LaneResult) -> bool:
-        """Whether there is more to wait for; Unavailable, when that is the end of a transaction."""
-        if line.waits < _WAITS:
-            return True
-        if result.cut is None:
-            raise Unavailable(
-                f"changes of {line.lane.topic} wait for the end of their transaction, which the connector "
-                "has not sent: is it at work? They land with the rest; `changes.whole_transactions: false` "
-                "lands them as they come"
-            )
-        topic, partition, offset = result.cut
+    def _warn_of_half(self, line: Line, topic: str, partition: int, offset: int) -> None:
         _logger.warning(
             "pipeline %s: %s is without the rows that got another key in topic %s, partition %d, at "
             "offset %d, until the connector sends them under their new keys",
@@ -264,7 +276,6 @@ class ChangeLoop(Loop):
             partition,
             offset,
         )
-        return False
 
     def _unfinished(self, line: Line, result: LaneResult) -> tuple[str, int, int] | None:
         """The first record of a transaction that is not there to its end."""

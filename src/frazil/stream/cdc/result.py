@@ -40,6 +40,7 @@ class LaneResult:
     shape: Shape | None = None
     cut: tuple[str, int, int] | None = None
     alone: bool = False
+    half: tuple[str, int, int] | None = None
     tails: dict[int, Tail] = field(default_factory=dict)
     failure: Failure | None = None
 
@@ -77,5 +78,6 @@ class LaneResult:
             self.shape = report.shape if self.shape is None else self.shape | report.shape
         self.cut = self.cut or report.cut
         self.alone |= report.alone
+        self.half = self.half or report.half
         self.tails |= report.tails
         self.failure = self.failure or report.failure

@@ -121,7 +121,8 @@ class _LaneReading:
         self._shape: Shape | None = None
         self._ages: dict[int, int] = defaultdict(int)
         self._floor: Mark | None = None
-        self._cut: tuple[str, int, int] | None = None
+        #: Half of a changed key at the end of what was read.
+        self._half: tuple[str, int, int] | None = None
         self._alone = False
         self._tails: dict[int, Tail] = {}
         self._writers: dict[str, TableWriter] = {}
@@ -141,7 +142,7 @@ class _LaneReading:
                     half = half_a_move(changes) if len(changes.order) else half
                     tail = tail_after(tail, changes)
                     yield from self._take(part, changes)
-                self._cut = self._cut or half
+                self._half = self._half or half
                 if tail is not None:
                     self._tails[part.partition] = tail
             files = {name: tuple(writer.close()) for name, writer in self._writers.items()}
@@ -161,8 +162,9 @@ class _LaneReading:
                 self._marks,
                 files,
                 shape=self._shape,
-                cut=self._cut,
+                cut=None if self.lane.halves else self._half,
                 alone=self._alone,
+                half=self._half if self.lane.halves else None,
                 tails=self._tails,
                 truncated=any(self._ages.values()),
                 floor=self._floor,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -63,7 +64,8 @@ def _require_none(changes: Changes) -> None:
     if changes.order.column("op")[-1].as_py() in (Op.CREATE, Op.UPDATE, Op.DELETE):
         raise InvalidConfig(
             f"changes of {changes.raw.topic} name no transaction, and `changes.whole_transactions` is asked "
-            "for: set `provide.transaction.metadata` to true in the connector, or leave that out"
+            "for: set `provide.transaction.metadata` to true in the connector, or leave that out. Records "
+            "from before the connector was told so are taken by a run without it"
         )
 
 
@@ -86,7 +88,8 @@ class Transactions:
         self._topic = topic
         self._log = KafkaLog(replace(source, topics=(topic,), pattern=None))
         self._reader = KafkaReader(source.settings)
-        self._next: int | None = None
+        #: By partition: one is enough, but whoever made the topic may have given it more.
+        self._next: tuple[int, ...] | None = None
         self._counts: dict[tuple[str, str], int] = {}
 
     def ended(self, tail: Tail, table: str, ts: int) -> bool:
@@ -105,14 +108,14 @@ class Transactions:
             )
         if self._next is None:
             at = datetime.fromtimestamp(ts / 1000, UTC) - _BEFORE
-            self._next = self._log.start(Start(at))[self._topic].next[0]
-        end = view.ends[self._topic][0]
-        if end <= self._next:
-            return
-        for raw in self._reader.read([Slice(self._topic, 0, self._next, end)]):
+            self._next = self._log.start(Start(at))[self._topic].next
+        ends = view.ends[self._topic]
+        ranges = enumerate(zip_longest(self._next, ends, fillvalue=0))
+        slices = [Slice(self._topic, number, first, end) for number, (first, end) in ranges if first < end]
+        for raw in self._reader.read(slices):
             for value in raw.values.to_pylist():
                 self._take({} if value is None else _payload(value))
-        self._next = end
+        self._next = ends
         while len(self._counts) > _KEPT:
             self._counts.pop(next(iter(self._counts)))
 

@@ -54,6 +54,8 @@ class LaneWork:
     soft_delete: str | None = None
     #: Whether to tell in which transaction what was read ends.
     transactions: bool = False
+    #: Half of a changed key is taken as it is, rather than cut off.
+    halves: bool = False
     #: The columns that changes are spread by, with their transforms.
     spread: tuple[tuple[str, str], ...] = ()
     buckets: int = 1
@@ -117,6 +119,8 @@ class LaneReport:
     #: The round must end before this record, or be folded in one bucket: the key of a row was changed.
     cut: tuple[str, int, int] | None = None
     alone: bool = False
+    #: The record with half of a changed key that was taken as it is.
+    half: tuple[str, int, int] | None = None
     #: The transactions at the end, by partition.
     tails: Mapping[int, Tail] = field(default_factory=dict)
     failure: Failure | None = None
