@@ -1,10 +1,14 @@
-"""The columns of a pipeline that does not write them down: the registry's, or those of the source's table."""
+"""The columns of a pipeline that does not write them down: those of its table, once that is there.
+
+Before, they are the registry's, or those of the source's table.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from frazil.core.errors import InvalidConfig
+from frazil.core.errors import InvalidConfig, NoSuchNamespace, NoSuchTable
 from frazil.core.schema import Schema
 from frazil.stream.config.hash import pipeline_hash
 from frazil.stream.config.model import (
@@ -17,17 +21,37 @@ from frazil.stream.config.model import (
 )
 from frazil.stream.registry import RegistryClient
 from frazil.stream.source import Feed
+from frazil.stream.tables.columns import without_ids
+
+if TYPE_CHECKING:
+    from frazil.lake.catalog import Lake
 
 
-def with_columns(config: PipelineConfig, feed: Feed) -> PipelineConfig:
-    """The pipeline with its columns; one that has them is returned as it is."""
+def with_columns(config: PipelineConfig, feed: Feed, lake: Lake | None = None) -> PipelineConfig:
+    """The pipeline with its columns; one that has them is returned as it is.
+
+    `lake` has its table. A newer schema at the source is no other pipeline: what it adds is a matter of the
+    contract, as it is when it comes while the pipeline runs.
+    """
     if config.schema.fields:
         return config
-    schema = feed.schema()
-    if schema is None:
-        schema = _registered(config)
+    schema = None if lake is None else _of_table(config, lake)
+    schema = schema or feed.schema() or _registered(config)
     made = replace(config, schema=schema)
     return replace(made, hash=pipeline_hash(made))
+
+
+def _of_table(config: PipelineConfig, lake: Lake) -> Schema | None:
+    """The columns of values in the table that gets them as they are; None: there is no such table."""
+    if config.transform is not None or config.dataset is not None or config.table.routed:
+        return None
+    try:
+        table = lake.load(config.table.namespace, config.table.name)
+    except (NoSuchTable, NoSuchNamespace):
+        return None
+    beside = {field.name for field in config.metadata.fields()}
+    fields = tuple(field for field in table.schema if field.name not in beside)
+    return without_ids(Schema(fields)) if fields else None
 
 
 def _registered(config: PipelineConfig) -> Schema:

@@ -174,7 +174,7 @@ class _Replay:
         _require_replayable(config)
         # Nothing else of the source is needed, which may be gone.
         if not config.schema.fields:
-            config = with_columns(config, feed_of(config, lake))
+            config = with_columns(config, feed_of(config, lake), lake)
         self._config = config
         # Another writer than the pipeline's own, which may run at the same time.
         named = replace(config, name=name_of_replay(config.name))

@@ -97,7 +97,7 @@ class PipelineLoop(Loop):
         """Everything that a round needs; the claim comes last, so that a wrong setting changes nothing."""
         lake = self._connect()
         feed = feed_of(self._config, lake)
-        self._config = config = with_columns(self._config, feed)
+        self._config = config = with_columns(self._config, feed, lake)
         if config.transform is not None:
             use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)

@@ -205,7 +205,7 @@ class _Verifier:
     def _take_columns(self, lake: Lake) -> bool:
         """As the pipeline does that has them of a registry; whether they are known."""
         try:
-            self._config = with_columns(self._config, feed_of(self._config, lake))
+            self._config = with_columns(self._config, feed_of(self._config, lake), lake)
         except FrazilError as error:
             self._unknown("content", error.message)
             return False

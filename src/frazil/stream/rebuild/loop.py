@@ -170,7 +170,7 @@ class RebuildLoop(PipelineLoop):
             return None
         require_taken(began)
         self._require_alone(metadata, began)
-        self._config = config = with_columns(self._config, feed_of(self._config, lake))
+        self._config = config = with_columns(self._config, feed_of(self._config, lake), lake)
         if config.transform is not None:
             use_catalog(self._spark, self._catalog_name, lake.client)
         rows = rows_schema(self._spark, config)
