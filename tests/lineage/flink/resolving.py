@@ -22,6 +22,7 @@ class Snapshots(IcebergCatalogs):
 
     def __init__(self, written: dict[str, list[Found]] | None = None) -> None:
         self.written = written or {}
+        self.asked_since: list[int | None] = []
 
     def __bool__(self) -> bool:
         return bool(self.written)
@@ -29,7 +30,8 @@ class Snapshots(IcebergCatalogs):
     def at(self, path: tuple[str, ...]) -> Found | None:
         return None
 
-    def written_by(self, job: str) -> list[Found]:
+    def written_by(self, job: str, since: int | None) -> list[Found]:
+        self.asked_since.append(since)
         return self.written.get(job, [])
 
     def named(self, wanted: tuple[str, ...]) -> Any:
@@ -77,6 +79,7 @@ class World:
         self.parameters: dict[str, str] = {}
         self.failed: list[str] = []
         self.job_name = "job"
+        self.started: int | None = None
         self.iceberg = Snapshots()
         self.kafka: KafkaTopics = Topics()
         self.gateway: GatewayCatalogs | None = None
@@ -91,7 +94,11 @@ class World:
 
     def facts(self) -> JobFacts:
         return JobFacts(
-            "job1", lambda: self.parameters, lambda vertex: self.metrics.get(vertex, ()), self.failed.append
+            "job1",
+            lambda: self.parameters,
+            lambda vertex: self.metrics.get(vertex, ()),
+            self.failed.append,
+            self.started,
         )
 
     def resolve(self, *endpoints: Endpoint) -> list[Resolution | Unresolved]:

@@ -11,7 +11,9 @@ from frazil.core.errors import Unavailable
 from frazil.lineage.flink.config import flink_config
 from frazil.lineage.flink.read import FlinkReader, Problem
 from frazil.lineage.flink.resolve.facts import JobFacts
+from frazil.lineage.flink.resolve.found import Found
 from frazil.lineage.flink.resolve.resolver import Resolver
+from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.model import Direction, JobLineage, TracedJob
 
 MANY = tuple(f"{name}#{number}" for number in range(200) for name in CAPTURED)
@@ -95,6 +97,19 @@ def test_a_cluster_that_is_away_is_an_error() -> None:
         pytest.raises(Unavailable, match="Flink's JobManager"),
     ):
         read(standin)
+
+
+def test_only_what_a_job_wrote_since_it_began_is_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int | None]] = []
+
+    def written_by(self: IcebergCatalogs, job: str, since: int | None) -> list[Found]:
+        asked.append((job, since))
+        return []
+
+    monkeypatch.setattr(IcebergCatalogs, "written_by", written_by)
+    with StandIn(jobs=("kafka_to_kafka",)) as standin:
+        read(standin, gateway=False)
+        assert set(asked) == {(standin.job_id("kafka_to_kafka"), 1794774508347)}
 
 
 @pytest.mark.parametrize("jobs", [MANY[:100], pytest.param(MANY, marks=pytest.mark.slow)], ids=len)

@@ -149,6 +149,13 @@ def test_snapshots_of_the_job_tell_its_sinks() -> None:
     assert world.one(read("orders", "cat", "db", "orders")).startswith("?"), "it only says what was written"
 
 
+def test_snapshots_from_before_the_job_began_are_not_asked_for() -> None:
+    world = World()
+    world.started, world.iceberg = 1_700, Snapshots({"job1": [table("db.orders")]})
+    world.resolve(write("orders", operator="orders: Writer"), write("B", operator="B: Writer"))
+    assert set(world.iceberg.asked_since) == {1_700}
+
+
 def test_two_written_tables_of_a_name_are_ambiguous() -> None:
     world = World()
     world.iceberg = Snapshots({"job1": [table("a.orders"), table("b.orders")]})

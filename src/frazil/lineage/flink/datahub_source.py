@@ -284,7 +284,7 @@ def _evidence(settings: FlinkConfig) -> Iterator[tuple[str, Callable[[], object]
 
     def catalog(name: str) -> None:
         catalogs = IcebergCatalogs(settings.iceberg_catalogs, settings.connection, problems.append)
-        catalogs.at((name, "frazil", "none"))
+        catalogs.check(name)
         catalogs.close()
 
     def topics() -> None:

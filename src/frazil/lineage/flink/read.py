@@ -209,6 +209,7 @@ class FlinkReader:
             lambda: self._manager.parameters(summary.jid),
             lambda vertex: self._manager.metric_names(summary.jid, vertex),
             lambda message: self._lacks(summary, message),
+            traced.job.started,
         )
         answers = self._resolver.resolve(traced, facts)
         return _Read(executions, traced, facts, answers, self._checkpoints(summary), _measures(answer))

@@ -24,6 +24,8 @@ class JobFacts:
     ask_parameters: Callable[[], Mapping[str, str]]
     ask_metrics: Callable[[str], tuple[str, ...]]
     failed: Callable[[str], None]
+    #: When this execution began, in milliseconds since 1970.
+    started: int | None = None
     _topics: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict, repr=False)
 
     @cached_property

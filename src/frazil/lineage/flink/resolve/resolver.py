@@ -181,7 +181,7 @@ class Resolver:
         if endpoint.direction is Direction.WRITE:
             written = [
                 found
-                for found in self._iceberg.written_by(facts.id)
+                for found in self._iceberg.written_by(facts.id, facts.started)
                 if same_name(found, endpoint) and prints_so(found, endpoint)
             ]
             if not full_name(endpoint):
@@ -282,7 +282,9 @@ class Resolver:
         if len(left) != 1:
             return
         taken = {answer.named for answer in answers.values() if isinstance(answer, Found)}
-        tables = [found for found in self._iceberg.written_by(facts.id) if found.named not in taken]
+        tables = [
+            found for found in self._iceberg.written_by(facts.id, facts.started) if found.named not in taken
+        ]
         if len(tables) == 1 and may_be(tables[0], left[0]):
             answers[left[0].id] = tables[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 from frazil.client.auth import ClientCredentials
@@ -18,12 +19,18 @@ T = TypeVar("T")
 
 
 class IcebergCatalogs:
-    """Several catalogs as one piece of evidence. One that does not answer is reported once, then left out."""
+    """Several catalogs as one piece of evidence. One that does not answer is reported once, then left out.
+
+    A table that may not be read is reported, too, and only it is left out.
+    """
 
     def __init__(
         self, given: Mapping[str, IcebergCatalog], connection: Connection, failed: Callable[[str], None]
     ) -> None:
-        self._readers = {name: IcebergReader(_access(one, connection)) for name, one in given.items()}
+        self._readers = {
+            name: IcebergReader(_access(one, connection), partial(self._unread, name))
+            for name, one in given.items()
+        }
         self._failed = failed
         self._broken: set[str] = set()
         self._lock = threading.Lock()
@@ -39,12 +46,12 @@ class IcebergCatalogs:
             return None
         return _found(catalog, name, table, Evidence("catalog", f"iceberg_catalogs.{catalog} has it"))
 
-    def written_by(self, job: str) -> list[Found]:
-        """The tables that have snapshots of a Flink job."""
+    def written_by(self, job: str, since: int | None) -> list[Found]:
+        """The tables that have snapshots of a Flink job, some of them not older than `since`."""
         found = []
         for catalog in self._readers:
             names: tuple[TableName, ...] = ()
-            for name in self._asked(catalog, lambda reader: reader.written_by(job), names):
+            for name in self._asked(catalog, lambda reader: reader.written_by(job, since), names):
                 table = self._asked(catalog, lambda reader, n=name: reader.table(n), None)  # type: ignore[misc]
                 evidence = Evidence("snapshot", f"a snapshot of {'.'.join(name)} has flink.job-id {job}")
                 found.append(_found(catalog, name, table, evidence))
@@ -78,6 +85,11 @@ class IcebergCatalogs:
         table = self._asked(found.catalog, lambda reader: reader.table(name), None)
         return found if table is None else _found(found.catalog, name, table, found.evidence)
 
+    def check(self, catalog: str) -> None:
+        """One question that every catalog answers."""
+        names: list[TableName] = []
+        self._asked(catalog, lambda reader: reader.namespaces(), names)
+
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
@@ -94,6 +106,9 @@ class IcebergCatalogs:
             if not known:
                 self._failed(f"iceberg_catalogs.{catalog} at {reader.uri}: {error.message}")
             return otherwise
+
+    def _unread(self, catalog: str, message: str) -> None:
+        self._failed(f"iceberg_catalogs.{catalog}: {message}")
 
 
 def _found(catalog: str, name: TableName, table: IcebergTable | None, evidence: Evidence) -> Found:
