@@ -178,7 +178,7 @@ def _shared(text: str) -> tuple[Column, ...]:
     return (
         Column("name", text, _word, nullable=False),
         Column("email", "VARCHAR(40)", _email, wider=Column("email", "VARCHAR(200)", _word)),
-        # What a copy would be partitioned by: updates move rows.
+        # What its copy is partitioned by.
         Column("region", "VARCHAR(10)", lambda random: quoted(random.choice(REGIONS)), nullable=False),
         Column(
             "balance",
