@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
 
 from frazil.lineage.datahub.jobs import job_proposals
 from frazil.lineage.flink.datahub_source import FlinkRecipe, FlinkReport, FrazilFlinkSource
+from frazil.lineage.flink.read import FlinkReader
+from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.model import JobLineage
+from frazil.lineage.tables import CatalogTable
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
 ROOT = "http://flink:8081"
@@ -231,6 +235,34 @@ def test_an_error_of_our_own_costs_one_job_and_nothing_is_removed(
     assert "RuntimeError: nobody thought of this" in str(failure)
     assert removed(records) == []
     assert edges(records) == {urn: found for urn, found in edges(before).items() if lost not in urn}
+
+
+def test_an_error_among_the_tables_of_catalogs_costs_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: FlinkReader) -> Iterator[CatalogTable]:
+        raise KeyError("fields")
+
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, include_catalog_metadata=True)
+        monkeypatch.setattr(FlinkReader, "catalog_tables", failing)
+        records, report = ingest(standin, tmp_path, include_catalog_metadata=True)
+    (failure,) = report.failures
+    assert "the tables of catalogs" in str(failure)
+    assert edges(records) == edges(before)
+
+
+def test_an_error_of_our_own_in_a_test_of_the_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: IcebergCatalogs, catalog: str) -> None:
+        raise KeyError("fields")
+
+    monkeypatch.setattr(IcebergCatalogs, "check", failing)
+    with StandIn() as standin:
+        catalogs = {"ice": {"uri": "http://127.0.0.1:9"}}
+        config = {"connection": {"rest_api_url": standin.url}, "iceberg_catalogs": catalogs}
+        report = FrazilFlinkSource.test_connection(config)
+    assert report.capability_report is not None
+    assert "KeyError: 'fields'" in (report.capability_report["iceberg_catalogs.ice"].failure_reason or "")
 
 
 def test_what_a_program_named_its_operators_after_becomes_datasets(tmp_path: Path) -> None:

@@ -140,9 +140,10 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
         try:
             self.report.flink_version = self._reader.version()
             if self._settings.include_catalog_metadata:
-                yield from self._tables()
+                yield from self._or_problem("the tables of catalogs", self._tables())
             for read in self._reader.jobs():
-                yield from self._one(read)
+                job = read.lineage.job
+                yield from self._or_problem(f"job {job.name} ({job.id})", self._job(read))
         except FrazilError as error:
             self._problem(Problem(self._settings.connection.rest_api_url, error.message))
 
@@ -150,15 +151,15 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
         self._reader.close()
         super().close()
 
-    def _one(self, read: JobRead) -> Iterator[MetadataWorkUnit]:
+    def _or_problem(self, where: str, units: Iterator[MetadataWorkUnit]) -> Iterator[MetadataWorkUnit]:
+        """What is told of one thing; all others are as good without it."""
         try:
-            yield from self._job(read)
+            yield from units
         except Exception as error:
             # DataHub takes nothing more of a source that raises.
-            job = read.lineage.job
-            _logger.exception("the job %s (%s)", job.name, job.id)
+            _logger.exception("%s", where)
             reason = error.message if isinstance(error, FrazilError) else unexpected(error)
-            self._problem(Problem(f"job {job.name} ({job.id})", reason))
+            self._problem(Problem(where, reason))
 
     def _job(self, read: JobRead) -> Iterator[MetadataWorkUnit]:
         lineage, settings = read.lineage, self._settings
@@ -309,6 +310,9 @@ def _asked(ask: Callable[[], object]) -> CapabilityReport:
         ask()
     except FrazilError as error:
         return _refused(error.message)
+    except Exception as error:
+        _logger.exception("the test of the connection")
+        return _refused(unexpected(error))
     return CapabilityReport(capable=True)
 
 
