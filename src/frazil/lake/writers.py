@@ -192,8 +192,9 @@ class PipelineWriter:
     ) -> Stamp:
         """Make the files of a round, by table, part of their tables: of all or of none.
 
-        `Deltas` are asked for what to commit as often as it takes. What is None stays as it was. `read` and
-        `written` count this round only. Superseded: another writer took over. HistoryChanged: a table was
+        `Deltas` are asked for what to commit as often as it takes. What is None stays as it was, but for
+        the watermark when another `query` begins: of that, it would be a promise. `read` and `written`
+        count this round only. Superseded: another writer took over. HistoryChanged: a table was
         rolled back, replaced, made again.
         """
         last = self.stamp
@@ -204,7 +205,7 @@ class PipelineWriter:
             positions=dict(positions),
             read=last.read + read,
             written=last.written + written,
-            watermark=last.watermark if watermark is None else max(watermark, last.watermark or watermark),
+            watermark=_later(last.watermark if query in (None, last.query) else None, watermark),
             query=last.query if query is None else query,
             batch=last.batch if batch is None else batch,
             marks=last.marks if marks is None else dict(marks),
@@ -324,6 +325,10 @@ def _check_files(ticket: RoundTicket, table: LakeTable, files: Sequence[DataFile
             f"the table {table} lost the partition spec {min(gone)} during the round, which its files "
             "have; run the round again"
         )
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)
 
 
 def _token() -> str:

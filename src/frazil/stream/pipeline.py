@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from frazil.core.errors import BadRecord, FrazilError, Outcome, RoundFailed
+from frazil.core.errors import BadRecord, FrazilError, HistoryChanged, Outcome, RoundFailed
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.lake.session import use_catalog
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
 
     from frazil.core.schema import Schema
+    from frazil.core.stamp import Stamp
     from frazil.stream.outlets import Keys, Writing
     from frazil.stream.source import Reader, Slice
 
@@ -111,6 +112,7 @@ class PipelineLoop(Loop):
         jobs = Jobs(self._spark, config)
         before = sink.before()
         if before is not None:
+            _require_no_state(before)
             feed.plan(before, config.limits, jobs.parallelism)
         sink.claim(feed.first, self._patience)
         if isinstance(feed, HistoryFeed):
@@ -210,4 +212,15 @@ class PipelineLoop(Loop):
                 total_written=landed.stamp.written,
                 lags=plan.lags,
             )
+        )
+
+
+def _require_no_state(before: Stamp) -> None:
+    """What waits in the state of a query is behind the positions of its stamp."""
+    if before.query is not None:
+        raise HistoryChanged(
+            f"pipeline {before.pipeline} kept state until now, and is started without `stateful`: records "
+            "that wait in its state, in open windows say, would never land, so nothing was written. Give it "
+            f"its `stateful` back, or say where to go on: `frazil reset pipelines.yaml {before.pipeline}` "
+            "with --to-stamp leaves those records out, with --to-time or --to-offsets it reads them again"
         )
