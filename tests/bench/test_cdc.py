@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from bench.cdc.__main__ import run
 from bench.cdc.changes import ABSENT, PARTITIONS, Kind, Workload, envelopes
-from bench.cdc.measure import Scenario
+from bench.cdc.measure import Measurement, Scenario
 from bench.cdc.place import Place
+from bench.cdc.report import Report
 from bench.cdc.rows import differs, table_of
+from bench.meter import Usage
 from bench.numbers import Ids
 
 from frazil.devstack.frazil_server import FrazilServer
@@ -51,6 +53,25 @@ def test_a_row_that_differs() -> None:
     (other,) = table_of(ids, versions + 1).combine_chunks().to_batches()
     mixed = batch.set_column(8, "note", other["note"])
     assert differs(mixed).all()
+
+
+def test_figures_of_the_format_that_costs_less_have_the_goals_names() -> None:
+    scenario = Scenario(2_000_000, 1, 0, 10, "random", ())
+    of = {"frazil2": (4.0, 3.0), "frazil3": (1.0, 2.0), "merge2": (8.0, 1.0), "merge3": (9.0, 1.0)}
+    of |= {"flink": (6.0, 9.0)}
+    report = Report(2_000_000)
+    for side, (write, read) in of.items():
+        steps = [Usage(1.0, {"jvm": write})]
+        report.measurements.append(Measurement(scenario, side, side, steps, read_cpu=read, compacted_cpu=1.0))
+    assert {result.name: result.value for result in report.results()} == {
+        "cdc.merge_ratio.2m": 8.0,
+        "cdc.flink_ratio": 5.0,
+        "cdc.read_ratio": 2.0,
+        "cdc.merge_ratio.2m.v2": 2.0,
+        "cdc.flink_ratio.v2": pytest.approx(15 / 7),
+        "cdc.read_ratio.v2": 3.0,
+        "cdc.rows_wrong": 0,
+    }
 
 
 @pytest.mark.exhaustive
