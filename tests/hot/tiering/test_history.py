@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.hot.tiering.world import World
 
-from frazil.core.errors import NotAllowed
+from frazil.core.errors import NotAllowed, Unavailable
 from frazil.core.schema import Schema
 from frazil.hot.tiering.history import COLUMNS, TieringHistory
 from frazil.hot.tiering.status import hot_status
@@ -63,6 +63,23 @@ def test_a_table_of_an_older_service_goes_on(
 
 def _refuse(*_: Any) -> None:
     raise NotAllowed("not yours")
+
+
+def test_a_catalog_that_is_away_is_no_refusal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, lake = world.table().hot.namespace, Lake(world.spark, world.client)
+    lake.create(where, "later", Schema(tuple(field for field in COLUMNS if field.name != "watermark")))
+    history = TieringHistory(lake, where, "later", Patience(), every=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(LakeTable, "evolve", _nobody_answers)
+        with pytest.raises(Unavailable):
+            history.write([_measured(0)])
+    history.write([replace(_measured(0), watermark=1_500_000)])
+    (row,) = world.rows(f"{where[0]}.later")
+    assert row["watermark"] == datetime.fromtimestamp(1.5, UTC)
+
+
+def _nobody_answers(*_: Any) -> None:
+    raise Unavailable("no answer")
 
 
 def test_what_was_told_lately(world: World) -> None:

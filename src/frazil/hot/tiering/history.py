@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from frazil.core.errors import AlreadyExists, FrazilError, NoSuchTable
+from frazil.core.errors import AlreadyExists, FrazilError, NoSuchTable, Outcome
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, Schema, SchemaChange
 from frazil.lake.catalog import Lake
@@ -134,6 +134,10 @@ class TieringHistory:
 
 def _grown(table: LakeTable) -> LakeTable:
     """With the column that older services did not know. Where that is refused, rows go without it."""
-    with suppress(FrazilError):
+    try:
         table.evolve([SchemaChange(("watermark",), "timestamptz")])
+    except FrazilError as error:
+        # What passes is tried again, with the rows of the next time: this writer never looks again.
+        if error.outcome is not Outcome.FATAL:
+            raise
     return table
