@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Sequence
@@ -17,9 +18,13 @@ from frazil.core.stamp import stamp_key
 from frazil.hot.create import create
 from frazil.hot.table import TIERING
 from frazil.hot.tiering import history
+from frazil.hot.tiering import service as tiering
+from frazil.hot.tiering.loop import Service, TieringLoop
+from frazil.hot.tiering.schedule import Bounds
 from frazil.hot.tiering.status import hot_status
 from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import LaneTurn
+from frazil.stream.cdc.line import Line
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import (
     FreshnessBroken,
@@ -215,6 +220,32 @@ def test_a_broken_table_holds_up_no_other(world: World) -> None:
         assert statuses[str(good.hot)].stamp is not None
     assert set(service.errors) == {TIERING}
     assert len(grown.found()) == 1
+
+
+def test_a_backlog_holds_up_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounds are back to back, and it is late in each of them: the first of all by its deadline."""
+    far_behind, trickle = world.table(key=()), world.table()
+    # So many rounds that something of the other comes between them.
+    monkeypatch.setattr(tiering, "Service", functools.partial(Service, bounds=Bounds(records=300)))
+    commits: list[str] = []
+    commit = TieringLoop._commit
+
+    def noted(self: TieringLoop, line: Line, *given: Any) -> bool:
+        done = commit(self, line, *given)
+        commits.append(line.lane.topic)
+        if line.lane.topic == far_behind.hot.topic:
+            trickle.put(len(commits))
+        return done
+
+    monkeypatch.setattr(TieringLoop, "_commit", noted)
+    far_behind.put(*range(3000))
+    with world.tiering() as service:
+        service.until(lambda: far_behind.complete() and trickle.complete())
+    assert not service.errors
+    rounds = [number for number, topic in enumerate(commits) if topic == far_behind.hot.topic]
+    assert len(rounds) >= 10
+    between = commits[: rounds[-1]].count(trickle.hot.topic)
+    assert between >= len(rounds) // 3, commits
 
 
 def test_the_log_is_trimmed_behind_the_stamp(world: World) -> None:
