@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import urllib.request
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -50,6 +52,20 @@ def _some(rng: Random, keyed: Table, log: Table) -> None:
     log.put(*range(25), word=f"w{rng.random()}-")
 
 
+def _found(shelf: Shelf, table: Table) -> list[dict[str, Any]]:
+    rows = shelf.load(str(table.hot)).scan().to_arrow().to_pylist()
+    return sorted(rows, key=lambda row: (row["id"], row["word"]))
+
+
+def _lags(run: Run) -> dict[str, float]:
+    """By table, as the service tells whoever asks it."""
+    (uri,) = re.findall(r"Metrics at (\S+)/metrics", run.errors)
+    with urllib.request.urlopen(f"{uri}/metrics", timeout=120) as answer:
+        text = answer.read().decode()
+    found = re.findall(r'^frazil_hot_lag_seconds\{table="([^"]+)"\} (\S+)$', text, re.MULTILINE)
+    return {table: float(lag) for table, lag in found}
+
+
 @pytest.mark.parametrize(
     "points",
     [
@@ -73,12 +89,16 @@ def test_no_row_is_lost_or_there_twice(
             assert run.wait() == -signal.SIGKILL, run.story()
     _some(rng, keyed, log)
     trap = (",".join(IN_TASKS), "kill")
-    with Run(given, "--once", "--log-table", "none", trap=trap, command="tier --config") as run:
+    more = ("--log-table", "none", "--metrics-port", "0")
+    with Run(given, *more, trap=trap, command="tier --config") as run:
+        run.until_event("claimed", 2)
+        run.until(lambda: all(_found(shelf, table) == table.wanted() for table in (keyed, log)), "all rows")
+        run.until(lambda: _lags(run) == {str(keyed.hot): 0.0, str(log.hot): 0.0}, "no lag at /metrics")
+        run.signal(signal.SIGINT)
         assert run.wait() == 0, run.story()
         assert run.trapped == set(IN_TASKS)
     for table in (keyed, log):
-        rows = shelf.load(str(table.hot)).scan().to_arrow().to_pylist()
-        assert sorted(rows, key=lambda row: (row["id"], row["word"])) == table.wanted()
+        assert _found(shelf, table) == table.wanted()
         assert not shelf.stray_files(str(table.hot))
     file = tmp_path / "hot.yaml"
     file.write_text(json.dumps(given))
