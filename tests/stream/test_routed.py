@@ -10,6 +10,7 @@ from tests.stream.world import World
 from frazil.client import Client
 from frazil.core.errors import InvalidInput
 from frazil.core.stamp import Stamp, stamp_key
+from frazil.lake.catalog import Lake
 from frazil.maintenance import Caretaker
 
 SCHEMA = {"id": "long required", "kind": "string"}
@@ -90,6 +91,45 @@ def test_a_record_cannot_name_a_table_that_is_not_for_rows(world: World) -> None
     assert [row["id"] for row in world.rows("kept_rows")] == [3]
     found = world.rows("kept_dead_letters", BY)
     assert [(row["offset"], row["stage"]) for row in found] == [(0, "route"), (1, "route"), (2, "route")]
+
+
+def test_a_table_that_frazil_cannot_write_does_not_stop_the_others(world: World) -> None:
+    """Another engine gave it a column of a type that frazil has not: while the pipeline runs, and before."""
+    topic = world.topic(kinds("a", "b"), partitions=1)
+    pipeline = world.pipeline(topic, "odd_{kind}", schema=SCHEMA, format_version=3, freshness="200ms")
+    with world.running(pipeline) as run:
+        run.until(lambda: world.exists("odd_b") and len(world.rows("odd_b")) == 1)
+        add_nanoseconds(world, "odd_a")
+        world.produce(topic, kinds("a", "b", first=10), partitions=1)
+        run.until(lambda: len(world.rows("odd_b")) == 2 or bool(run.stopped()))
+        world.produce(topic, kinds("a", "b", first=20), partitions=1)
+        run.until(lambda: len(world.rows("odd_b")) == 3 or bool(run.stopped()))
+    assert run.errors == {}
+    world.produce(topic, kinds("a", "b", first=30), partitions=1)
+    world.run(pipeline)
+    assert [row["id"] for row in world.rows("odd_b")] == [1, 11, 21, 31]
+    letters = world.rows("odd_dead_letters", BY)
+    assert [(row["offset"], row["stage"]) for row in letters] == [(2, "route"), (4, "route"), (6, "route")]
+    said = "the column 'measured' of the table paths.odd_a is of the type timestamp_ns"
+    assert all(said in row["reason"] for row in letters)
+
+
+def test_a_record_cannot_name_the_home_of_another_pipeline_of_that_name(world: World) -> None:
+    first = world.topic(kinds("a"), partitions=1)
+    world.run(world.pipeline(first, "twin_a", schema=SCHEMA, name="twin"))
+    second = world.topic(kinds("a", "b"), partitions=1)
+    world.run(world.pipeline(second, "twin_{kind}", schema=SCHEMA, name="twin"))
+    assert [row["id"] for row in world.rows("twin_b")] == [1]
+    (letter,) = world.rows("twin_dead_letters", BY)
+    assert "is the home table of another pipeline 'twin'" in letter["reason"]
+
+
+def add_nanoseconds(world: World, name: str) -> None:
+    with Client(world.server.uri, warehouse=world.warehouse) as client:
+        lake = Lake(world.spark, client)
+        nanoseconds = lake.iceberg.types.Types.TimestampNanoType.withoutZone()
+        lake.load(("paths",), name).java.updateSchema().addColumn("measured", nanoseconds).commit()
+        lake.close()
 
 
 def test_the_home_table_is_looked_after(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

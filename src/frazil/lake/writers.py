@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
@@ -34,6 +34,8 @@ class RoundTicket:
     prefixes: Mapping[str, str]
     #: The columns that its files are written for, by table.
     schemas: Mapping[str, Schema]
+    #: Tables that were left out, with the reason.
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -60,6 +62,7 @@ class PipelineWriter:
         self.stamp = stamp
         self.patience = patience
         self._unsettled: set[str] = set()
+        self._refused: dict[str, str] = {}
 
     @classmethod
     def claim(
@@ -148,7 +151,7 @@ class PipelineWriter:
         if str(table) in self.tables:
             return
         self.table.lake.require_transactions()
-        self._check_companion(table)
+        self.check_companion(table)
         self._companions[str(table)] = table
 
     def folder(self, table: LakeTable) -> str:
@@ -160,11 +163,21 @@ class PipelineWriter:
         own = "" if str(table) == str(self.table) else f".{self.table.uuid[:8]}"
         return f"{table.data_location}/{self.stamp.pipeline}{own}"
 
-    def begin(self) -> RoundTicket:
-        """Start a round on the tables as they are now. Superseded: another writer took over."""
-        for table in self.tables.values():
-            self.patience.until_answered(table.refresh)
+    def begin(self, optional: Collection[str] = ()) -> RoundTicket:
+        """Start a round on the tables as they are now. Superseded: another writer took over.
+
+        An `optional` table that cannot be written any more is left out, of this round and of later ones.
+        """
+        for key, table in self.tables.items():
+            try:
+                if key not in self._refused:
+                    self.patience.until_answered(table.refresh)
+            except Unsupported as error:
+                if key not in optional:
+                    raise
+                self._refused[key] = error.message
         self._check()
+        taken = {key: table for key, table in self.tables.items() if key not in self._refused}
         epoch, number, token = self.stamp.epoch, self.stamp.round + 1, _token()
         name = f"{epoch:06d}/{number:08d}-{token[:8]}"
         return RoundTicket(
@@ -172,8 +185,9 @@ class PipelineWriter:
             number,
             token,
             str(self.table),
-            {key: f"{self.folder(table)}/{name}" for key, table in self.tables.items()},
-            {key: table.schema for key, table in self.tables.items()},
+            {key: f"{self.folder(table)}/{name}" for key, table in taken.items()},
+            {key: table.schema for key, table in taken.items()},
+            dict(self._refused),
         )
 
     def commit(
@@ -216,7 +230,7 @@ class PipelineWriter:
         def prepare() -> Wanted:
             self._check()
             for table in companions:
-                self._check_companion(table)
+                self.check_companion(table)
             return Wanted(stamp, files, partial(_check_files, ticket))
 
         delivery = StampDelivery(
@@ -280,8 +294,8 @@ class PipelineWriter:
             )
         return [self._companions[name] for name in names if name != ticket.home]
 
-    def _check_companion(self, table: LakeTable) -> None:
-        """What it says about the pipeline must not be taken for what a home table says."""
+    def check_companion(self, table: LakeTable) -> None:
+        """Unsupported: what it says about the pipeline would be taken for what a home table says."""
         if mirrored(table, self.stamp.pipeline) is not None:
             raise Unsupported(
                 f"the table {table} is the home table of another pipeline '{self.stamp.pipeline}', so this "

@@ -22,6 +22,7 @@ from frazil.core.errors import (
     InvalidInput,
     NoSuchTable,
     RoundFailed,
+    Unsupported,
 )
 from frazil.core.names import name_key, show
 from frazil.core.partitioning import PartitionField
@@ -148,7 +149,9 @@ class IcebergSink:
         return self._keys.end()
 
     def begin(self, plan: RoundPlan) -> Turn:
-        return self._turn(self.writer.begin())
+        # One of many does not stop the others.
+        optional = [name for name in self.writer.tables if self._main is None and name not in self._own]
+        return self._turn(self.writer.begin(optional))
 
     def _turn(self, ticket: RoundTicket) -> Turn:
         """Leave to write what the ticket allows, into the tables as they were just loaded."""
@@ -159,7 +162,7 @@ class IcebergSink:
                 self._require_own(own, self.writer.tables[name])
         misfits: dict[str, str] = {}
         if self._main is None:
-            misfits = self._misfits()
+            misfits = self._misfits() | dict(ticket.refused)
         else:
             self._require_fit(self._main)
         writing = TableWriting(
@@ -230,8 +233,10 @@ class IcebergSink:
             known.add(name_key(name))
             try:
                 made = self._made(name)
-            except (InvalidInput, NoSuchTable) as error:
-                # A view has the name, say: what a record brings along does not stop the others.
+                self.writer.check_companion(made)
+            except (InvalidInput, NoSuchTable, Unsupported) as error:
+                # A view has the name, say, or it has a column of a type that frazil has not: what a record
+                # brings along does not stop the others.
                 if name in self._own:
                     raise
                 self._unmade[name] = f"there cannot be a table {name}: {error.message}"
