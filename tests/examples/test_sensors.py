@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.running import frazil
 from tests.stream.sinks.shelf import Shelf, bucket_shelf, fresh
 
 from frazil.devstack.frazil_server import FrazilServer
@@ -26,6 +27,8 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "sensors" / "sensors.py"
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 _SECONDS = 600
+#: Variables of whoever runs the tests.
+_OTHERS = ("AWS_", "FRAZIL_", "OAUTH_", "TOKEN")
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Example:
     table: str = field(default_factory=lambda: fresh("readings"))
 
     def start(self, *command: str) -> subprocess.Popen[str]:
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FRAZIL_"))}
+        own = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
         own |= {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
         own |= {"JDK_JAVA_OPTIONS": " ".join(find_java().options), "TMPDIR": str(self.directory)}
         # The rest comes from the file.
@@ -170,6 +173,29 @@ def _alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_it_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a server that asks, with what `.env.local` has and the environment has not."""
+    few = {"NUM_RECORDS": "3", "BATCH_SIZE": "2", "BATCH_INTERVAL_MS": "200"}
+    server = FrazilServer()
+    made = frazil("client", "create", "sensors", "--json", "--data-dir", str(server.data_dir))
+    assert made.returncode == 0, made.stderr
+    secret = json.loads(made.stdout)["client-secret"]
+    with server:
+        nobody = Example(Shelf(server), tmp_path, few)
+        with ended(nobody.start()) as process:
+            _, err = process.communicate(timeout=_SECONDS)
+        assert process.returncode == 1
+        assert "The client has no token" in err
+        known = {"OAUTH_CLIENT_ID": "sensors", "OAUTH_CLIENT_SECRET": secret}
+        example = Example(Shelf(server), tmp_path, few | known)
+        told, err = example.run()
+        assert told[-1] == "Done: 3 records in 2 files; Spark read 3 back."
+        assert secret not in "".join(told) + err
+        for name, value in known.items():
+            monkeypatch.setenv(name, value)
+        assert readings(example.rows()) == [0, 1, 2]
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
