@@ -225,6 +225,23 @@ def test_a_warehouse_is_deleted_when_its_files_are(frazil: Frazil, object_store:
         os.kill(object_store.pid, signal.SIGCONT)
 
 
+def test_nobody_waits_for_files_that_are_kept_for_days(frazil: Frazil, tmp_path: Path) -> None:
+    name = unique("kept")
+    here = {"FRAZIL_WAREHOUSE": name}
+    request = tmp_path / "request.json"
+    place = {"type": "local", "path": str(tmp_path / "lake")}
+    soft = {"type": "soft", "expiration-seconds": 604_800}
+    request.write_text(json.dumps({"storage-profile": place, "delete-profile": soft}))
+    done(frazil("warehouse", "create", name, "--from-file", str(request)))
+    done(frazil("namespace", "create", "ns", **here))
+    done(frazil("generic", "create", "ns.t", "--format", "csv", **here))
+    done(frazil("generic", "drop", "ns.t", "--yes", "--purge", **here))
+    done(frazil("namespace", "drop", "ns", "--yes", **here))
+    failed = frazil("warehouse", "delete", name, "--yes", "--wait", "3600")
+    refused(failed, "still has files of dropped tables", "not before 20")
+    assert "waiting" not in failed.stderr
+
+
 def _credentials(frazil: Frazil, warehouse: str) -> None:
     """Keys of a generic table in every form."""
     here = {"FRAZIL_WAREHOUSE": warehouse}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +17,8 @@ from frazil.core.errors import AlreadyExists, Conflict, NoSuchWarehouse, PurgeUn
 from frazil.core.names import name_key
 
 _decode = msgspec.json.decode
+#: What is due later than that is nothing to wait for.
+_SOON_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +193,25 @@ def no_such(warehouse_id: str) -> NoSuchWarehouse:
 async def _why_not_empty(connection: Connection, warehouse_id: str) -> Conflict:
     row = await connection.fetchrow("SELECT 1 FROM namespace WHERE warehouse_id = $1 LIMIT 1", warehouse_id)
     if row is None:
-        return PurgeUnfinished(
-            f"Warehouse {warehouse_id} still has files of dropped tables to delete; try again later"
-        )
+        return await _unfinished(connection, warehouse_id)
     return Conflict(
         f"Warehouse {warehouse_id} is not empty; drop its namespaces first", kind="WarehouseNotEmpty"
     )
+
+
+async def _unfinished(connection: Connection, warehouse_id: str) -> Conflict:
+    """PurgeUnfinished if it is worth waiting; files that the delete profile keeps for longer are content."""
+    # Of a purge that was begun, the moment is that of its lease or of the next try.
+    row = await connection.fetchrow(
+        "SELECT max(not_before) FROM purge WHERE warehouse_id = $1 AND attempts = 0", warehouse_id
+    )
+    now_ms, due_ms = int(time.time() * 1000), int(row[0] or 0) if row else 0
+    said = f"Warehouse {warehouse_id} still has files of dropped tables to delete"
+    if due_ms <= now_ms:
+        return PurgeUnfinished(f"{said}; try again later")
+    when = datetime.fromtimestamp(due_ms // 1000 + 1, UTC).isoformat()
+    said = f"{said}, some of them not before {when}, as its delete profile asks; try again then"
+    return PurgeUnfinished(said) if due_ms <= now_ms + _SOON_MS else Conflict(said, kind="WarehouseNotEmpty")
 
 
 def _warehouse(row: Row) -> WarehouseRow:
