@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.lineage.binding import bind
+from frazil.lineage.binding import bind, joined
 from frazil.lineage.model import (
     ColumnEdge,
     Dataset,
@@ -13,10 +13,13 @@ from frazil.lineage.model import (
     Flow,
     Input,
     Job,
+    JobLineage,
     OutputColumn,
     Resolution,
     TracedJob,
     Unresolved,
+    Use,
+    Vertex,
 )
 
 TOPIC = Dataset("kafka", "orders")
@@ -94,6 +97,29 @@ def test_what_is_not_resolved_is_told_and_has_no_edges() -> None:
     assert (lineage.edges, lineage.columns) == ((), ())
     assert lineage.unresolved == (reason,)
     assert bind(_traced(), {}).unresolved[0].reason == "nothing tells which dataset this is"
+
+
+def test_executions_of_a_job_are_joined_by_the_places_of_their_vertices() -> None:
+    """Of two jobs of the same shape, the vertices have the same ids."""
+    other = Dataset("kafka", "returns")
+
+    def lineage(source: Dataset, derivation: Derivation, *inputs: str) -> JobLineage:
+        return JobLineage(
+            Job("1", "job", streaming=True, vertices=(Vertex("v1", "Scan"), Vertex("v2", "Sink", inputs))),
+            uses=(Use("v1", Direction.READ, source), Use("v2", Direction.WRITE, TABLE)),
+            edges=(DatasetEdge(source, TABLE),),
+            columns=(ColumnEdge(TOPIC, "id", TABLE, "id", derivation),),
+        )
+
+    found = joined(
+        Job("2", "job"),
+        [lineage(TOPIC, Derivation.COPY, "v1"), lineage(other, Derivation.TRANSFORMATION, "v1", "v0")],
+    )
+    assert (found.job.id, found.job.streaming) == ("2", True)
+    assert found.job.vertices == (Vertex("v1", "Scan"), Vertex("v2", "Sink", ("v1", "v0")))
+    assert found.datasets(Direction.READ) == (TOPIC, other)
+    assert found.edges == (DatasetEdge(TOPIC, TABLE), DatasetEdge(other, TABLE))
+    assert found.columns == (ColumnEdge(TOPIC, "id", TABLE, "id", Derivation.TRANSFORMATION),)
 
 
 def test_an_unknown_column_keeps_the_inputs_that_are_known() -> None:

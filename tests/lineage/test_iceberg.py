@@ -182,9 +182,7 @@ def test_a_catalog_that_may_not_be_read_is_told_once(
     for _ in range(2):
         by_name = catalogs.at(("ice", "db", "orders"))
         assert catalogs.written_by(JOB, None) == []
-        assert by_name is None or path.endswith("/tables"), (
-            "of a catalog that answers nothing, nothing is known"
-        )
+        assert by_name is None or path != "config", "of a catalog that answers nothing, nothing is known"
     assert catalogs.at(("ice", "db", "orders")) is None
     catalogs.close()
     (message,) = told

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from frazil.lineage.model import (
     ColumnEdge,
     DatasetEdge,
     Endpoint,
     Input,
+    Job,
     JobLineage,
     OutputColumn,
     Resolution,
     TracedJob,
     Unresolved,
     Use,
+    Vertex,
 )
 
 
@@ -53,6 +56,28 @@ def bind(traced: TracedJob, resolved: Mapping[str, Resolution | Unresolved]) -> 
         edges=tuple(sorted(edges, key=_order)),
         columns=tuple(sorted(_strongest(columns), key=_column_order)),
         unresolved=tuple(dict.fromkeys(unresolved)),
+    )
+
+
+def joined(job: Job, lineages: Iterable[JobLineage]) -> JobLineage:
+    """What several executions of a job do together."""
+    given = list(lineages)
+    vertices: dict[str, Vertex] = {}
+    for lineage in given:
+        for vertex in lineage.job.vertices:
+            # An id says where in its job a vertex stands: the same in another one like it.
+            other = vertices.setdefault(vertex.id, vertex)
+            inputs = tuple(dict.fromkeys((*other.inputs, *vertex.inputs)))
+            vertices[vertex.id] = replace(other, inputs=inputs)
+    streaming = (one.streaming for one in (job, *(lineage.job for lineage in given)))
+    known = next((one for one in streaming if one is not None), None)
+    columns = dict.fromkeys(edge for lineage in given for edge in lineage.columns)
+    return JobLineage(
+        job=replace(job, streaming=known, vertices=tuple(vertices.values())),
+        uses=tuple(dict.fromkeys(use for lineage in given for use in lineage.uses)),
+        edges=tuple(sorted({edge for lineage in given for edge in lineage.edges}, key=_order)),
+        columns=tuple(sorted(_strongest(columns), key=_column_order)),
+        unresolved=tuple(dict.fromkeys(item for lineage in given for item in lineage.unresolved)),
     )
 
 

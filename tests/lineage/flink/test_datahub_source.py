@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,87 @@ def test_runs_of_one_name_are_executions_of_one_job(
         if record["aspectName"] == "dataProcessInstanceProperties"
     ]
     assert kinds == [told, told]
+
+
+#: What Flink gives in the place of a plan, of a job that failed before it was made.
+NO_PLAN = {"1.x": {}, "2.x": {"jid": "", "name": "", "type": "", "nodes": []}, "null": None}
+
+
+def failed_early(plan: Any, state: str = "FAILED") -> Callable[[str, Any], Any]:
+    """`kafka_to_kafka#1` is a newer execution of `kafka_to_kafka`, and has no plan."""
+
+    def change(path: str, answer: Any) -> Any:
+        for job in answer["jobs"] if path.endswith("overview") else [answer] if "plan" in answer else []:
+            if job["name"].endswith("#1"):
+                started = job["start-time"] + 60_000
+                job |= {
+                    "name": "kafka_to_kafka",
+                    "state": state,
+                    "start-time": started,
+                    "end-time": started + 9,
+                }
+                job |= {"plan": plan, "vertices": []} if "plan" in job else {}
+        return answer
+
+    return change
+
+
+def results(records: Records) -> list[str]:
+    """How executions ended."""
+    return [
+        record["aspect"]["json"]["result"]["type"]
+        for record in records
+        if record["aspectName"] == "dataProcessInstanceRunEvent" and "result" in record["aspect"]["json"]
+    ]
+
+
+@pytest.mark.parametrize("plan", NO_PLAN.values(), ids=NO_PLAN)
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+def test_lineage_of_a_job_that_failed_before_its_plan_is_that_of_the_execution_before(
+    tmp_path: Path, granularity: str, plan: Any
+) -> None:
+    state, jobs = tmp_path / "state.json", ("kafka_to_kafka", "kafka_to_kafka#1")
+    with StandIn(jobs=jobs[:1], statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=state, operator_granularity=granularity)
+    with StandIn(jobs=jobs, statements=visible(), change=failed_early(plan)) as standin:
+        records, report = ingest(standin, tmp_path, state=state, operator_granularity=granularity)
+    assert not report.failures
+    assert edges(before)
+    assert edges(records) == edges(before)
+    assert sorted(results(records)) == ["FAILURE", "SKIPPED"]
+    inputs = [record for record in records if record["aspectName"] == "dataProcessInstanceInput"]
+    assert len(inputs) == 1, "the one without a plan read nothing that is known"
+    assert removed(records) == []
+    (flow,) = [record for record in records if record["aspectName"] == "dataFlowInfo"]
+    assert flow["aspect"]["json"]["customProperties"]["job_state"] == "FAILED"
+
+
+@pytest.mark.parametrize("plan", NO_PLAN.values(), ids=NO_PLAN)
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+def test_without_any_plan_what_is_known_of_a_job_stays(tmp_path: Path, granularity: str, plan: Any) -> None:
+    state = tmp_path / "state.json"
+    with StandIn(jobs=("kafka_to_kafka",), statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=state, operator_granularity=granularity)
+    with StandIn(jobs=("kafka_to_kafka#1",), statements=visible(), change=failed_early(plan)) as standin:
+        records, report = ingest(standin, tmp_path, state=state, operator_granularity=granularity)
+    assert edges(before)
+    assert edges(records) == {}
+    assert removed(records) == []
+    assert "urn:li:dataFlow:(flink,kafka_to_kafka,PROD)" in {record["entityUrn"] for record in records}
+    assert len(report.unresolved) == 1
+    if granularity == "job":
+        assert not report.failures
+        assert results(records) == ["FAILURE"]
+    else:
+        assert any("its vertices are not known" in str(entry) for entry in report.failures)
+
+
+def test_lineage_stays_while_a_job_runs_of_which_flink_has_no_plan(tmp_path: Path) -> None:
+    change, jobs = failed_early({}, "RUNNING"), ("kafka_to_kafka", "kafka_to_kafka#1")
+    with StandIn(jobs=jobs, statements=visible(), change=change) as standin:
+        records, report = ingest(standin, tmp_path)
+    assert edges(records) == {}
+    assert len(report.unresolved) == 1
 
 
 FAULTS: dict[str, list[Reply]] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.lineage.standin import CAPTURED, Reply, StandIn, visible
+from tests.lineage.standin import CAPTURED, Reply, StandIn, captured, visible
 
 from frazil.core.errors import Unavailable
 from frazil.lineage.flink.config import flink_config
@@ -97,6 +98,49 @@ def test_a_cluster_that_is_away_is_an_error() -> None:
         pytest.raises(Unavailable, match="Flink's JobManager"),
     ):
         read(standin)
+
+
+def of_one_name(state: str) -> Callable[[str, Any], Any]:
+    """What a cluster says of jobs that nobody gave a name to tell them by."""
+
+    def change(path: str, answer: Any) -> Any:
+        for job in answer["jobs"] if path.endswith("overview") else [answer] if "plan" in answer else []:
+            job |= {"name": "same", "state": state, "end-time": -1 if state == "RUNNING" else 1794774599999}
+        return answer
+
+    return change
+
+
+def test_jobs_of_one_name_that_run_at_the_same_time_are_read_together() -> None:
+    """Flink names those of SQL after what they write: two statements may write the same."""
+    two = ("kafka_to_iceberg", "kafka_to_kafka")
+    with StandIn(jobs=two, statements=visible(), change=of_one_name("RUNNING")) as standin:
+        (job,), found = read(standin)
+    assert found == []
+    assert set(names(job, Direction.WRITE)) == {"iceberg:db.orders", "kafka:orders_out"}
+    assert {str(edge.downstream) for edge in job.edges} == {"iceberg:db.orders", "kafka:orders_out"}
+    written = {(str(edge.downstream), edge.downstream_column) for edge in job.columns}
+    assert written == {
+        *(("iceberg:db.orders", column) for column in ("order_id", "customer", "amount", "ts")),
+        *(("kafka:orders_out", column) for column in ("order_id", "customer", "amount")),
+    }
+
+
+def test_of_jobs_of_one_name_that_have_ended_the_newest_counts() -> None:
+    two = ("kafka_to_iceberg", "kafka_to_kafka")
+    with StandIn(jobs=two, statements=visible(), change=of_one_name("FINISHED")) as standin:
+        (job,), _ = read(standin)
+        assert standin.count(r"/jobs/[0-9a-f]{32}$") == 1
+    newest = max(two, key=lambda name: captured("jobs", name, "job.json")["start-time"])
+    assert job.job.id == standin.job_id(newest)
+
+
+def test_what_is_unresolved_in_one_of_several_executions_is_told() -> None:
+    two = ("kafka_to_iceberg", "kafka_to_kafka")
+    with StandIn(jobs=two, change=of_one_name("RUNNING")) as standin:
+        (job,), _ = read(standin, gateway=False)
+    told = {item.where for item in job.unresolved}
+    assert {"writes k_out", "columns of iceberg:db.orders"} <= told
 
 
 def test_only_what_a_job_wrote_since_it_began_is_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,9 @@ from frazil.lineage.datahub.jobs import JobFrame, job_proposals, main_job
 from frazil.lineage.datahub.runs import Run, run_proposals
 from frazil.lineage.datahub.urns import Orchestrator
 from frazil.lineage.flink.config import FlinkConfig, flink_config
+from frazil.lineage.flink.executions import JobRead
 from frazil.lineage.flink.gateway import Gateway
-from frazil.lineage.flink.read import FlinkReader, JobRead, Problem, unexpected
+from frazil.lineage.flink.read import FlinkReader, Problem, unexpected
 from frazil.lineage.flink.resolve.catalogs import read_script
 from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
@@ -164,6 +165,9 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
     def _job(self, read: JobRead) -> Iterator[MetadataWorkUnit]:
         lineage, settings = read.lineage, self._settings
         self._count(read)
+        if not lineage.job.vertices and settings.operator_granularity == "vertex":
+            reason = "without a plan its vertices are not known"
+            self._problem(Problem(f"job {lineage.job.name} ({lineage.job.id})", reason))
         proposals = job_proposals(
             self._orchestrator,
             lineage,
@@ -199,11 +203,11 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
                 yield proposal.as_workunit(is_primary_source=False)
 
     def _runs(self, read: JobRead) -> Iterator[Run]:
-        """Only of the newest execution is it known what it read and wrote."""
-        for number, job in enumerate(read.executions):
-            known = number == 0 and read.complete
-            inputs = read.lineage.datasets(Direction.READ) if known else ()
-            outputs = read.lineage.datasets(Direction.WRITE) if known else ()
+        """Of those that were read it is known what they read and wrote."""
+        for job in read.executions:
+            known = read.each.get(job.id) if read.complete else None
+            inputs = known.datasets(Direction.READ) if known is not None else ()
+            outputs = known.datasets(Direction.WRITE) if known is not None else ()
             properties = {"flink_job_id": job.id, "job_state": job.state or ""}
             yield Run(job, inputs, outputs, self._url(job.id), properties)
 
@@ -234,7 +238,7 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
         if not read.complete:
             report.warning(
                 title="Lineage not sent",
-                message="A service did not answer that may tell more. What DataHub knows of the job stays.",
+                message="Something that may tell more could not be had. What DataHub knows of the job stays.",
                 context=lineage.job.name,
             )
         for item in lineage.unresolved:

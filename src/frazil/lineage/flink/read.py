@@ -5,17 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from frazil.core.errors import FrazilError, NotFound
-from frazil.lineage.binding import bind
 from frazil.lineage.flink.config import FlinkConfig
+from frazil.lineage.flink.executions import (
+    Execution,
+    JobRead,
+    Reading,
+    by_weight,
+    executed,
+    grouped,
+    measures,
+)
 from frazil.lineage.flink.gateway import Gateway
-from frazil.lineage.flink.http import Json
 from frazil.lineage.flink.plan.reading import read_plan
 from frazil.lineage.flink.resolve.catalogs import GatewayCatalogs, read_script
 from frazil.lineage.flink.resolve.facts import JobFacts
@@ -24,7 +31,7 @@ from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
 from frazil.lineage.flink.rest import CheckpointConfig, JobManager, JobSummary
 from frazil.lineage.flink.trace import trace
-from frazil.lineage.model import Job, JobLineage, Resolution, TracedJob, Unresolved
+from frazil.lineage.model import TracedJob
 from frazil.lineage.tables import CatalogTable
 
 T = TypeVar("T")
@@ -39,38 +46,6 @@ class Problem:
 
     where: str
     message: str
-
-
-@dataclass(frozen=True)
-class JobRead:
-    """A job, its lineage, and all executions of jobs of its name that the cluster remembers, newest first."""
-
-    lineage: JobLineage
-    executions: tuple[Job, ...]
-    checkpoints: CheckpointConfig | None = None
-    #: Whether everything could be asked that might tell more of what it reads and writes.
-    complete: bool = True
-    #: What else its description says, under the names of DataHub's own source.
-    measures: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Read:
-    """A job on its way. One that other jobs may still tell something about waits until they are read."""
-
-    executions: tuple[JobSummary, ...]
-    traced: TracedJob
-    facts: JobFacts
-    answers: dict[str, Resolution | Unresolved]
-    checkpoints: CheckpointConfig | None
-    measures: Mapping[str, str]
-
-    def done(self, unasked: bool) -> JobRead:
-        """`unasked`: some evidence could not be had, so that what is open need not be."""
-        job, lineage = self.traced.job, bind(self.traced, self.answers)
-        older = (_job(execution, job.streaming) for execution in self.executions[1:])
-        complete = not (unasked and lineage.unresolved)
-        return JobRead(lineage, (job, *older), self.checkpoints, complete, self.measures)
 
 
 class _Tables(Mapping[tuple[str, ...], tuple[str, ...]]):
@@ -123,20 +98,20 @@ class FlinkReader:
     def jobs(self) -> Iterator[JobRead]:
         """The jobs that the settings ask for, as they are read.
 
-        Jobs of one name are executions of one job, whose newest is read. Only so many are under way that the
-        workers have something to do: what is waiting for its reader takes memory.
+        Jobs of one name are executions of one job: the newest is read, and all that have not ended. Only so
+        many are under way that the workers have something to do: what is waiting for its reader takes memory.
         """
-        waiting = deque(_grouped(self._wanted()))
-        later: deque[_Read] = deque()
+        waiting = deque(grouped(self._wanted()))
+        later: deque[Reading] = deque()
         with ThreadPoolExecutor(self.config.max_workers, thread_name_prefix="frazil-flink") as pool:
-            running: deque[Future[_Read | None]] = deque()
+            running: deque[Future[Reading | None]] = deque()
             while waiting or running:
                 while waiting and len(running) < 2 * self.config.max_workers:
                     running.append(pool.submit(self._read, waiting.popleft()))
                 read = running.popleft().result()
                 if read is None:
                     continue
-                if self._resolver.may_learn(read.traced, read.answers):
+                if any(self._resolver.may_learn(one.traced, one.answers) for one in read.found):
                     later.append(read)
                 elif (done := self._done(read)) is not None:
                     yield done
@@ -168,14 +143,16 @@ class FlinkReader:
             if self.config.job_name_pattern.allowed(job.name) and job.state in self.config.include_job_states:
                 yield job
 
-    def _read(self, executions: tuple[JobSummary, ...]) -> _Read | None:
+    def _read(self, executions: tuple[JobSummary, ...]) -> Reading | None:
         return self._or_problem(executions[0], lambda: self._resolved(executions))
 
-    def _again(self, read: _Read) -> JobRead | None:
+    def _again(self, read: Reading) -> JobRead | None:
         """What waited, after all the others were read."""
 
         def resolved() -> JobRead:
-            read.answers = self._resolver.resolve(read.traced, read.facts)
+            for one in read.found:
+                if one.facts is not None:
+                    one.answers = self._resolver.resolve(one.traced, one.facts)
             return self._made(read)
 
         return self._or_problem(read.executions[0], resolved)
@@ -197,11 +174,23 @@ class FlinkReader:
             self._problem(job, unexpected(error))
         return None
 
-    def _resolved(self, executions: tuple[JobSummary, ...]) -> _Read:
-        summary = executions[0]
+    def _resolved(self, executions: tuple[JobSummary, ...]) -> Reading:
+        first, older = by_weight(executions)
+        found = [self._execution(summary) for summary in first]
+        for summary in older:
+            if any(one.facts is not None for one in found):
+                break
+            found.append(self._execution(summary))
+        return Reading(executions, found, self._checkpoints(first[0]))
+
+    def _execution(self, summary: JobSummary) -> Execution:
+        """One job of Flink's, with what its plan tells, if there ever was one."""
         answer = self._manager.job(summary.jid)
-        traced = trace(read_plan(answer), _Tables(self._resolver))
-        traced = replace(traced, job=_executed(traced.job, summary, answer))
+        plan = read_plan(answer)
+        traced = trace(plan, _Tables(self._resolver))
+        traced = replace(traced, job=executed(traced.job, summary, answer))
+        if not plan.vertices:
+            return Execution(traced, measures(answer))
         if not self.config.include_lineage:
             traced = TracedJob(traced.job)
         facts = JobFacts(
@@ -211,8 +200,7 @@ class FlinkReader:
             lambda message: self._lacks(summary, message),
             traced.job.started,
         )
-        answers = self._resolver.resolve(traced, facts)
-        return _Read(executions, traced, facts, answers, self._checkpoints(summary), _measures(answer))
+        return Execution(traced, measures(answer), facts, self._resolver.resolve(traced, facts))
 
     def _checkpoints(self, summary: JobSummary) -> CheckpointConfig | None:
         """A batch job has none, which is no problem; nor is a failure here a reason to lose the job."""
@@ -224,11 +212,12 @@ class FlinkReader:
             self._problem(summary, error.message)
             return None
 
-    def _done(self, read: _Read) -> JobRead | None:
+    def _done(self, read: Reading) -> JobRead | None:
         return self._or_problem(read.executions[0], lambda: self._made(read))
 
-    def _made(self, read: _Read) -> JobRead:
-        return read.done(self._unasked or read.traced.job.id in self._in_part)
+    def _made(self, read: Reading) -> JobRead:
+        in_part = any(one.traced.job.id in self._in_part for one in read.found)
+        return read.done(self._unasked or in_part)
 
     def _lacks(self, job: JobSummary, message: str) -> None:
         self._in_part.add(job.jid)
@@ -250,39 +239,3 @@ class FlinkReader:
 def unexpected(error: Exception) -> str:
     """What is said of an exception that nothing outside of frazil accounts for."""
     return f"frazil itself failed at it, please report that: {type(error).__name__}: {error}"
-
-
-def _grouped(jobs: Iterable[JobSummary]) -> list[tuple[JobSummary, ...]]:
-    """Executions by name, newest first; names in the order in which they appear."""
-    found: dict[str, list[JobSummary]] = {}
-    for job in jobs:
-        found.setdefault(job.name, []).append(job)
-    return [tuple(sorted(group, key=lambda job: -job.start_time)) for group in found.values()]
-
-
-def _executed(job: Job, summary: JobSummary, answer: Json) -> Job:
-    """With what a plan does not tell. Asked later than the overview, the job's own answer counts."""
-    return replace(
-        job,
-        id=summary.jid,
-        name=summary.name,
-        state=str(answer.get("state") or summary.state),
-        started=_moment(answer.get("start-time")),
-        ended=_moment(answer.get("end-time")),
-    )
-
-
-def _measures(answer: Json) -> dict[str, str]:
-    given = {"max_parallelism": answer.get("maxParallelism"), "duration_ms": answer.get("duration")}
-    return {name: str(value) for name, value in given.items() if isinstance(value, int) and value > 0}
-
-
-def _moment(value: Any) -> int | None:
-    """Flink writes -1 for what has not happened."""
-    return int(value) if isinstance(value, int) and value > 0 else None
-
-
-def _job(summary: JobSummary, streaming: bool | None) -> Job:
-    """An older execution, of which only the overview tells."""
-    started, ended = _moment(summary.start_time), _moment(summary.end_time)
-    return Job(summary.jid, summary.name, streaming, summary.state, started, ended)

@@ -48,8 +48,11 @@ def read_plan(answer: Mapping[str, Any], names: Mapping[str, str] | None = None)
     """The plan in a JobManager's answer; `names` are the vertices' names, which the plan itself leaves out.
 
     Takes the answer of `/jobs/:id/plan`, that of `/jobs/:id`, which holds the plan too, or the plan alone.
+    That of a job that failed before it was made has no vertices.
     """
     plan = answer.get("plan", answer)
+    if "plan" in answer and not plan:
+        plan = {"nodes": []}
     nodes = plan.get("nodes") if isinstance(plan, Mapping) else None
     if not isinstance(nodes, list):
         raise InvalidInput(
