@@ -48,6 +48,7 @@ def make_world(
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    # Of a line of ten nothing would ever expire here.
+    # Of a line of ten, or of what is younger than ten minutes, nothing would ever expire here.
     monkeypatch.setattr("frazil.maintenance.expiry.AT_LEAST", 2)
+    monkeypatch.setattr("frazil.hot.table._KEEP_MARGIN", 1.0)
     return Gate(monkeypatch)

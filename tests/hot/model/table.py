@@ -29,6 +29,7 @@ _KEPT = 30
 _SECONDS = 120.0
 #: A snapshot is a little older than its commit; a pin of just that time has so much less of the keep window.
 _MARGIN = 10.0
+_EXPIRED, _TRIMMED = "its snapshot expired", "its log was trimmed"
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class ModelTable:
     #: Columns that somebody added later, by whom the rows have values from then on.
     added: list[str] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    #: Pins before that moment may have lost their log.
+    #: Pins before these moments may have lost their log or their snapshot: no keep window was minded then.
     trimmed: float = 0.0
+    expired: float = 0.0
 
     def __post_init__(self) -> None:
         self.log = Log(self.hot.key, [{} for _ in range(self.partitions)])
@@ -236,15 +238,14 @@ class ModelTable:
     def _gone(self, pins: Pins) -> str | None:
         """What the pins need and what is not there any more."""
         if pins.snapshot is not None and pins.snapshot not in _snapshots(self.metadata()):
-            return "its snapshot expired"
+            return _EXPIRED
         parts = zip(pins.starts, pins.ends, self.beginnings(), strict=True)
-        return "its log was trimmed" if any(start < min(end, low) for start, end, low in parts) else None
+        return _TRIMMED if any(start < min(end, low) for start, end, low in parts) else None
 
     def _require_old(self, answer: Answer, reason: str) -> None:
         """Only what nobody has a promise for may go."""
-        since = max(self.trimmed, time.time() - self.hot.keep)
-        if "log" in reason:
-            assert answer.began < since + _MARGIN, f"{answer.pins}: {reason}, within the keep window"
+        since = max(self.trimmed if reason == _TRIMMED else self.expired, time.time() - self.hot.keep)
+        assert answer.began < since + _MARGIN, f"{answer.pins}: {reason}, within the keep window"
 
 
 def stamped(

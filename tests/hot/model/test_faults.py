@@ -13,7 +13,10 @@ from tests.hot.model.workload import Workload
 
 from frazil.hot.read import pins, tail
 from frazil.lake.removals import Removed
+from frazil.maintenance import Maintenance
 
+#: At most: which step meets the fault is chance.
+_CHAPTERS = 6
 _last, _position = tail.last_of, pins._position
 
 
@@ -38,6 +41,14 @@ def _nothing_goes(*_: Any) -> Removed:
     return Removed((), (), ())
 
 
+def _find(make_world: MakeWorld, gate: Gate, place: str, fault: Any, told: str) -> None:
+    workload = Workload(make_world(None), gate, 8, 75, ["rounds"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, fault)
+        with pytest.raises(AssertionError, match=told):
+            workload.run(_CHAPTERS)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("place", "fault"),
@@ -49,11 +60,13 @@ def _nothing_goes(*_: Any) -> Removed:
         ("frazil.stream.cdc.lane.Lane.lookup", _no_lookup),
     ],
 )
-def test_a_fault_is_found(
-    make_world: MakeWorld, gate: Gate, monkeypatch: pytest.MonkeyPatch, place: str, fault: Callable[..., Any]
-) -> None:
-    workload = Workload(make_world(None), gate, 8, 75, ["rounds"])
-    with monkeypatch.context() as patch:
-        patch.setattr(place, fault)
-        with pytest.raises(AssertionError, match="rows and not"):
-            workload.run(2)
+def test_a_fault_is_found(make_world: MakeWorld, gate: Gate, place: str, fault: Callable[..., Any]) -> None:
+    _find(make_world, gate, place, fault, "rows and not")
+
+
+@pytest.mark.exhaustive
+def test_snapshots_that_go_too_early_are_found(make_world: MakeWorld, gate: Gate) -> None:
+    """Reads fail and are not wrong: the age of what they pinned tells."""
+    nothing_kept = property(lambda _: Maintenance())
+    told = "its snapshot expired, within the keep window"
+    _find(make_world, gate, "frazil.hot.table.HotTable.maintenance", nothing_kept, told)

@@ -30,6 +30,7 @@ _NEEDED = {
     "compact",
     "correct",
     "expire",
+    "care",
     "trim",
     "column",
     "spark",

@@ -38,7 +38,18 @@ _LIGHT: Final = {
     "iceberg": 5,
 }
 #: So often in each chapter, among the others, besides what its kind of tiering needs.
-_HEAVY: Final = ("compact", "compact", "expire", "trim", "trim", "column", "spark", "spark", "correct")
+_HEAVY: Final = (
+    "compact",
+    "compact",
+    "expire",
+    "care",
+    "trim",
+    "trim",
+    "column",
+    "spark",
+    "spark",
+    "correct",
+)
 #: Where a service is killed, chapter by chapter, and where one is held up.
 KILLS: Final = (
     "commit.before@4",
@@ -284,6 +295,12 @@ class Workload:
 
     def _expire(self, table: ModelTable, rng: Random) -> str:
         return self._world.expire(table, rng.choice((0.0, 0.0, 10.0)))
+
+    def _care(self, table: ModelTable, rng: Random) -> str:
+        """What is left has to be all that pins were promised."""
+        said = self._world.care(table)
+        same = [table.check_again(answer) for answer in list(table.answers)]
+        return f"{said}, {sum(same)} of {len(same)} answers are the same"
 
     def _trim(self, table: ModelTable, rng: Random) -> str:
         return self._world.trim(table, rng.choice((0.0, 15.0, 40.0)))

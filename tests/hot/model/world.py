@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.session import use_catalog
 from frazil.lake.table import LakeTable
 from frazil.maintenance.actions import document, expire, merge_files, merge_manifests
-from frazil.maintenance.expiry import plan_expiry
+from frazil.maintenance.expiry import ExpiryPlan, expiry_by, plan_expiry
 from frazil.stream.config.model import CatalogConfig
 
 if TYPE_CHECKING:
@@ -133,9 +133,19 @@ class World:
         return kind
 
     def expire(self, table: ModelTable, seconds: float) -> str:
-        """What is older, but for what stamps need."""
-        own, before = self._own(table), (time.time() - seconds) * 1000
-        plan = plan_expiry(document(own), older_than_ms=before, at_most=10_000)
+        """What is older, but for what stamps need: also what was pinned a moment ago."""
+        own, now = self._own(table), time.time()
+        table.expired = now
+        plan = plan_expiry(document(own), older_than_ms=(now - seconds) * 1000, at_most=10_000)
+        return self._expire(own, plan)
+
+    def care(self, table: ModelTable) -> str:
+        """As the service does it for a table that asks for it, if it were for pins and stamps alone."""
+        own, settings = self._own(table), replace(table.hot.maintenance, keep_snapshots=0.0)
+        return self._expire(own, expiry_by(settings, document(own), time.time()))
+
+    @staticmethod
+    def _expire(own: LakeTable, plan: ExpiryPlan) -> str:
         if plan.expire:
             expire(own, plan.expire)
         return f"{len(plan.expire)} of {plan.kept + len(plan.expire)}"
