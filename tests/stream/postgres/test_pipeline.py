@@ -6,6 +6,7 @@ import json
 import signal
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.catalog import Catalog
 from tests.stream.crash.runs import Run
@@ -83,6 +84,31 @@ def test_a_copy_survives_kills(shop: Shop, frazil_sqlite: FrazilServer, catalog:
         assert in_lake(catalog, shop, table) == in_database(shop, table)
     # The database can forget what has landed.
     assert shop.moves_past(at)
+
+
+def test_no_snapshot_shows_half_of_a_transaction(
+    shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
+) -> None:
+    """Also of one that has more changes than a round."""
+    shop.run("CREATE TABLE accounts (id int PRIMARY KEY, balance int)")
+    shop.run("INSERT INTO accounts SELECT g, 100 FROM generate_series(1, 60) g")
+    given = config(shop, frazil_sqlite, changes={"whole_transactions": True}, limits={"records_per_round": 3})
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    table = catalog.load_table((shop.name, "accounts"))
+    before = len(table.snapshots())
+    move = "UPDATE accounts SET balance = balance {:+} WHERE id = {}"
+    for number in range(1, 9):
+        pays = [move.format(-5, number), move.format(5, number + 1), move.format(1, number + 20)]
+        shop.run("; ".join(["BEGIN", *pays, move.format(-1, number + 30), "COMMIT"]))
+    shop.run("UPDATE accounts SET balance = 200 - balance")
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    assert in_lake(catalog, shop, "accounts") == in_database(shop, "accounts")
+    table.refresh()
+    scans = [table.scan(snapshot_id=one.snapshot_id).to_arrow() for one in table.snapshots()[before:]]
+    assert {pc.sum(scan["balance"]).as_py() for scan in scans} == {60 * 100}
+    assert len(scans) > 5, "in more than one commit"
 
 
 @pytest.mark.exhaustive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -14,7 +15,7 @@ from tests.stream.support import wait_until
 
 from frazil.core.stamp import Stamp
 from frazil.stream.postgres.database import Database
-from frazil.stream.postgres.log import TopicLog, TopicState
+from frazil.stream.postgres.log import Records, Schemas, TopicLog, TopicState
 from frazil.stream.postgres.requests import REQUEST_PREFIX, asked
 from frazil.stream.postgres.session import Session
 from frazil.stream.postgres.source import Snapshot
@@ -208,6 +209,17 @@ def test_a_request_that_came_while_rows_were_read_is_not_done_with_them() -> Non
     assert (TopicState.of(log.position(None, 90)).done, log.bound(90)) == (True, 90)
     log.ask(80, 88)
     assert not log.asking, "it was heard before"
+
+
+def test_a_transaction_larger_than_the_memory_for_it_comes_to_its_end(shop: Shop) -> None:
+    source = replace(shop.source("public.a"), buffer_bytes=1)
+    stamp = Stamp(pipeline="p", epoch=1, round=0, token="t", source="s", positions={})
+    log = TopicLog("1", [0, 0], None, done=True, found=True)
+    log.streamed(Records([None] * 2, [b"{}"] * 2, Schemas(b"{}"), 0, [70, 70], [75, 77]))
+    for whole, told, full in ((False, 70, True), (True, 70, False), (True, 80, True)):
+        session = Session(source, Database(source), stamp, whole_transactions=whole)
+        session._logs, session._told = {"a": log}, told
+        assert session._full == full
 
 
 def test_a_run_has_not_caught_up_while_a_request_waits(shop: Shop) -> None:

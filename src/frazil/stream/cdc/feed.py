@@ -61,7 +61,8 @@ def feed_of(config: PipelineConfig, lake: Lake) -> ChangeFeed:
     if isinstance(config.source, PostgresSource):
         from frazil.stream.postgres.changes import PostgresChanges
 
-        return PostgresChanges(config.source, config.name)
+        whole = config.changes is not None and config.changes.whole_transactions
+        return PostgresChanges(config.source, config.name, whole_transactions=whole)
     assert isinstance(config.source, KafkaSource), "the configuration asks for it"
     if config.source.history is not None:
         from frazil.stream.bootstrap.changes import HistoryChanges

@@ -31,7 +31,13 @@ from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.shapes import grown
 from frazil.stream.cdc.spread import spread_by
 from frazil.stream.cdc.work import LaneWork, Place, sequence_column
-from frazil.stream.config.model import ChangesConfig, DebeziumFormat, JsonFormat, PipelineConfig
+from frazil.stream.config.model import (
+    ChangesConfig,
+    DebeziumFormat,
+    JsonFormat,
+    KafkaSource,
+    PipelineConfig,
+)
 from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
 from frazil.stream.postgres.log import READS, numbers
 from frazil.stream.postgres.source import PostgresSource
@@ -281,7 +287,8 @@ class Lane:
             self._key,
             (),
             soft_delete=self._changes.soft_delete,
-            transactions=self._changes.whole_transactions,
+            # Who reads a database directly ends its rounds where transactions end.
+            transactions=self._changes.whole_transactions and isinstance(self._config.source, KafkaSource),
             event_time=self._config.event_time,
         )
 

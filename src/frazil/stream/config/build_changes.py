@@ -57,12 +57,14 @@ class ChangesBuilder:
             self.problems.add(
                 found.place_of("changes"), "changes: soft_delete says nothing where every change is a row"
             )
-        if made.whole_transactions and (
-            not isinstance(source, KafkaSource) or format_.encoding != "json" or format_.envelope == "flat"
+        if (
+            made.whole_transactions
+            and isinstance(source, KafkaSource)
+            and (format_.encoding != "json" or format_.envelope == "flat")
         ):
             self.problems.add(
                 found.place_of("changes"),
-                "changes: whole_transactions needs Debezium's envelopes in JSON, from topics",
+                "changes: whole_transactions needs Debezium's envelopes in JSON, or postgres as the source",
             )
         return made
 

@@ -94,8 +94,9 @@ CHANGES = Record(
         ),
         "whole_transactions": Key(
             Truth(),
-            "Whether all rows of a table that one transaction changed come in one commit; for JSON envelopes "
-            "from topics of one partition. The connector must set provide.transaction.metadata.",
+            "Whether all rows of a table that one transaction changed come in one commit; straight from "
+            "PostgreSQL, or for JSON envelopes from topics of one partition, whose connector must set "
+            "provide.transaction.metadata.",
             "false",
         ),
         "signals": Key(

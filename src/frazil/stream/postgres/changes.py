@@ -20,8 +20,8 @@ from frazil.stream.source import Reader
 class PostgresChanges:
     """A `ChangeFeed`: one connection for all tables, planned together and landing one by one."""
 
-    def __init__(self, source: PostgresSource, pipeline: str) -> None:
-        self._feed = PostgresFeed(source)
+    def __init__(self, source: PostgresSource, pipeline: str, *, whole_transactions: bool = False) -> None:
+        self._feed = PostgresFeed(source, whole_transactions=whole_transactions)
         self._pipeline = pipeline
         self._source: str | None = None
         self._planned: RoundPlan | None = None
@@ -84,7 +84,7 @@ class PostgresChanges:
         """What was read is what the plan said: it was in memory."""
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
-        raise AssertionError("the configuration does not ask for it")
+        raise AssertionError("what is offered ends with a transaction")
 
     def goal(self) -> Goal:
         reached = self._feed.goal()

@@ -27,8 +27,9 @@ from frazil.stream.source import Goal
 class PostgresFeed:
     """A `Feed` over tables of a database. `close` it: threads and a connection are behind it."""
 
-    def __init__(self, source: PostgresSource) -> None:
+    def __init__(self, source: PostgresSource, *, whole_transactions: bool = False) -> None:
         self._source = source
+        self._whole = whole_transactions
         self._database = Database(source)
         self._session: Session | None = None
         self._reader = PostgresReader(())
@@ -103,6 +104,6 @@ class PostgresFeed:
         if self._session is None:
             found = self._database.identity()
             require_server(self._source, stamp.pipeline, found, stamp.source)
-            self._session = Session(self._source, self._database, stamp)
+            self._session = Session(self._source, self._database, stamp, whole_transactions=self._whole)
             self._session.open()
         return self._session

@@ -242,8 +242,10 @@ class TopicLog:
             self.chunks.append(Chunk(partition, first, keys, values, records.schemas, records.time))
         self.tail[partition] += count
 
-    def ready(self) -> tuple[int, int]:
-        """The partition that is next, and how many of its records can be taken."""
+    def ready(self, over: int | None = None) -> tuple[int, int]:
+        """The partition that is next, and how many of its records can be taken. `over`: the last commit that
+        the slot told of, where a transaction that may have more changes has to wait for them.
+        """
         if not self.chunks:
             return STREAM, 0
         partition = self.chunks[0].partition
@@ -252,15 +254,24 @@ class TopicLog:
             if chunk.partition != partition:
                 return partition, count
             count += len(chunk.values)
-        # The last row waits until it is known to be the last: what lands with it can then say so.
-        return partition, count - (self.reading if partition == READS else self.half)
+        if partition == READS:
+            # The last row waits until it is known to be the last: what lands with it can then say so.
+            return partition, count - self.reading
+        if over is not None and self.starts and self.starts[-1].commit >= over:
+            return partition, max(self.starts[-1].number - self.landed[STREAM], 0)
+        return partition, count - self.half
 
-    def whole(self, count: int) -> int:
+    def whole(self, count: int, over: int | None = None) -> int:
         """So many changes, or one more: a delete and the row with another key have one place in the log, and
-        land together, for what the row does not say is where its old key was."""
-        if count >= self.ready()[1]:
+        land together, for what the row does not say is where its old key was. `over`, as `ready` has it: as
+        many more as the transaction has."""
+        ready = self.ready(over)[1]
+        if count >= ready:
             return count
         last = self.landed[STREAM] + count - 1
+        if over is not None:
+            behind = bisect_right(self.starts, last, key=_number)
+            return ready if behind == len(self.starts) else self.starts[behind].number - self.landed[STREAM]
         return count + (place(self._value(last)) == place(self._value(last + 1)))
 
     def _value(self, number: int) -> bytes:

@@ -33,8 +33,11 @@ _UNKNOWN = ""
 class Session:
     """Follows the tables from where the stamp is. For one driver thread; engines have their own."""
 
-    def __init__(self, source: PostgresSource, database: Database, stamp: Stamp) -> None:
+    def __init__(
+        self, source: PostgresSource, database: Database, stamp: Stamp, *, whole_transactions: bool = False
+    ) -> None:
         self._source = source
+        self._whole = whole_transactions
         self._database = database
         self._pipeline = stamp.pipeline
         self._positions = stamp.positions
@@ -58,6 +61,8 @@ class Session:
         #: The last commit that the slot has sent, and what it was told.
         self.boundary = 0
         self._confirmed = 0
+        #: The last commit that the stream itself told of: a change behind it names it as the one before.
+        self._told = 0
 
     def open(self) -> None:
         # A thread of Java's that comes into a Python that is ending would bring the process down.
@@ -119,13 +124,13 @@ class Session:
             logs = {} if self._slotless else dict(self._logs)
             backlog = {}
             for topic, log in logs.items():
-                partition, count = log.ready()
+                partition, count = log.ready(self._over)
                 backlog[topic, partition] = count
             shares = share(backlog, max(1, self._budget(records, sum(backlog.values()))))
             parts: dict[str, Slice] = {}
             for (topic, partition), count in shares.items():
                 if count:
-                    count = logs[topic].whole(count) if partition == STREAM else count
+                    count = logs[topic].whole(count, self._over) if partition == STREAM else count
                     start = logs[topic].landed[partition]
                     parts[topic] = Slice(topic, partition, start, start + count)
             positions = {topic: logs[topic].position(part, self.boundary) for topic, part in parts.items()}
@@ -332,6 +337,7 @@ class Session:
             for message in batch.messages:
                 self._hear(message)
             self.boundary = max(self.boundary, batch.boundary)
+            self._told = max(self._told, batch.boundary)
         self._confirm()
 
     def _hear(self, message: bytes) -> None:
@@ -357,8 +363,15 @@ class Session:
             raise RoundFailed("the source was closed")
 
     @property
+    def _over(self) -> int | None:
+        return self._told if self._whole else None
+
+    @property
     def _full(self) -> bool:
-        return sum(log.size for log in self._logs.values()) >= self._source.buffer_bytes
+        if sum(log.size for log in self._logs.values()) < self._source.buffer_bytes:
+            return False
+        # A transaction that is larger than the memory for it must still come to its end.
+        return not self._whole or any(log.ready(self._over)[1] for log in self._logs.values())
 
     def _confirm(self) -> None:
         with self._changed:
