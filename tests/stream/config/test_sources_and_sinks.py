@@ -82,6 +82,22 @@ def test_sources_that_cannot_be(source: str, said: str) -> None:
     assert said in refusal(f"source: {source}\nschema: {{id: long}}\ntable: a.b")
 
 
+def test_who_can_tell_where_a_transaction_ends() -> None:
+    lines = "table: 'a.{table}'\nchanges: {whole_transactions: true}\n"
+    database = "source: {postgres: {database: shop, user: u, password: p, tables: 'public.*'}}\n"
+    for source in ("source: {topics: pg.inv.t}\nformat: debezium\n", database):
+        changes = parsed(source + lines).changes
+        assert changes is not None
+        assert changes.whole_transactions
+    registry = "registry: {url: 'https://r:1'}\n"
+    for form in (
+        f"{registry}format: {{debezium: {{encoding: avro}}}}",
+        "format: {debezium: {envelope: flat}}",
+    ):
+        said = refusal(f"source: {{topics: pg.inv.t}}\n{form}\n{lines}")
+        assert "whole_transactions needs Debezium's envelopes in JSON, or postgres as the source" in said
+
+
 def test_formats(tmp_path: Path) -> None:
     base = "source: {topics: t}\nschema: {id: long}\ntable: a.b\n"
     assert parsed(base + "format: csv").format == CsvFormat()
