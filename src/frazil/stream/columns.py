@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
 
 
-def with_columns(config: PipelineConfig, feed: Feed, lake: Lake | None = None) -> PipelineConfig:
+def with_columns(config: PipelineConfig, feed: Feed, lake: Lake) -> PipelineConfig:
     """The pipeline with its columns; one that has them is returned as it is.
 
     `lake` has its table. A newer schema at the source is no other pipeline: what it adds is a matter of the
@@ -35,8 +35,7 @@ def with_columns(config: PipelineConfig, feed: Feed, lake: Lake | None = None) -
     """
     if config.schema.fields:
         return config
-    schema = None if lake is None else _of_table(config, lake)
-    schema = schema or feed.schema() or _registered(config)
+    schema = _of_table(config, lake) or feed.schema() or _registered(config)
     made = replace(config, schema=schema)
     return replace(made, hash=pipeline_hash(made))
 

@@ -47,6 +47,11 @@ def test_columns_of_a_registry(
         topic, table, schema=None, format="avro", registry=registry.url, transform=transform
     )
     world.run(pipeline)
+    # What the schema got since is no column of the table yet.
+    newer = ORDER | {
+        "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"], "default": None}]
+    }
+    registry.register(f"{topic}-value", json.dumps(newer))
     made = frazil.correct(
         world.spark,
         f"paths.{table}",

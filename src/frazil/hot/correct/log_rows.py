@@ -104,7 +104,7 @@ def writer_of(place: Place, config: PipelineConfig | None, catalog: str) -> Pipe
             "predicate over its columns (--where) instead"
         )
     # Without those of a registry, values would be left out, each of them, and no record be bad.
-    config = with_columns(config, feed_of(config, place.table.lake))
+    config = with_columns(config, feed_of(config, place.table.lake), place.table.lake)
     _require_by_record(place, config, catalog)
     return config
 

@@ -127,7 +127,7 @@ class StatefulLoop(PipelineLoop):
         """As of every pipeline, the claim comes last: a wrong setting changes nothing."""
         lake = self._connect()
         feed = stream_feed(self._config, _history(self._config, lake))
-        self._config = config = with_columns(self._config, feed)
+        self._config = config = with_columns(self._config, feed, lake)
         assert config.transform is not None, "the configuration asks for it"
         use_catalog(self._spark, self._catalog_name, lake.client)
         if config.transform.sql is not None:
