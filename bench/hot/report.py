@@ -156,7 +156,7 @@ _NOTES = """\
   *overhead* is what the union read uses more, as a share of the plain one (`hot.union_overhead`, where 0.3 is
   30 %). The tail of 0 changes says how far equal reads differ. Both sides read a small table many times
   first: Java compiles what runs often, and its compiler would be a good part of what the first dozens of
-  reads use. Two reads of each tail come before those that count: from the second on, keys of files are
+  reads use. Ten reads of each tail come before those that count: from the second on, keys of files are
   remembered (one whole number, as here); text and composite keys are read again each time.
 - *Event to visible* is from the produce call to the row that `follow` gives, of a keyed table of 100,000 keys
   under upserts and deletes, while tiering commits it; what the changelog leaves is compared.

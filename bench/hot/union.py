@@ -28,8 +28,9 @@ from frazil.hot.write.put import Writer
 SIDES: tuple[Literal["plain"], Literal["union"]] = ("plain", "union")
 _TABLE = "orders"
 _COLUMNS = Schema(tuple(Field(name, kind) for name, kind in SCHEMA.items()))
-#: For each tail: keys of files are remembered from the second read on.
-_WARM = 2
+#: For each tail: keys of files are remembered from the second read on, and Java's compiler has work for
+#: some more reads of large files.
+_WARM = 10
 #: The table of the first reads.
 _FIRST_ROWS, _FIRST_TAIL = 20_000, 2_000
 _CHUNK = 500_000
