@@ -20,14 +20,6 @@ from frazil.lineage.model import Direction, JobLineage, TracedJob
 MANY = tuple(f"{name}#{number}" for number in range(200) for name in CAPTURED)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "frazil.client.exchange.Retry.wait",
-        lambda self, attempt, asked: None if attempt >= self.attempts else 0.0,
-    )
-
-
 def read(standin: StandIn, *, gateway: bool = True, **more: Any) -> tuple[list[JobLineage], list[Problem]]:
     connection = {"rest_api_url": standin.url, "max_retries": 1}
     if gateway:

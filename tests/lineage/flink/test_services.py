@@ -22,15 +22,6 @@ def connection(standin: StandIn, **more: Any) -> Connection:
     return flink_config({"connection": given}).connection
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.client.exchange.Retry.wait", _at_once)
-
-
-def _at_once(self: Any, attempt: int, asked: float | None) -> float | None:
-    return None if attempt >= self.attempts else 0.0
-
-
 def test_attempts_are_counted_in_all() -> None:
     with StandIn(faults=[("config", [Reply(500), Reply(503)])]) as standin:
         manager = JobManager(connection(standin))
