@@ -35,7 +35,15 @@ def write_positions(storage: FileStorage, path: str, references: str, positions:
     output = storage.open_output(path)
     try:
         with output.guard():
-            pq.write_table(table, output.sink, compression="zstd", store_schema=False)
+            pq.write_table(
+                table,
+                output.sink,
+                use_dictionary=["file_path"],
+                # They only grow, most by little.
+                column_encoding={"pos": "DELTA_BINARY_PACKED"},
+                compression="zstd",
+                store_schema=False,
+            )
         return output.close()
     except BaseException:
         output.discard()
