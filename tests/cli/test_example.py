@@ -39,6 +39,25 @@ def test_the_environment_counts_more(tmp_path: Path) -> None:
     assert "PATH" not in environment
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('TOKEN="a b" # a remark', "a b"),
+        ("TOKEN='a # b'\t# a remark", "a # b"),
+        ("TOKEN=a#b\t# a remark", "a#b"),
+        ("TOKEN= # nobody", None),
+        ('TOKEN="a"b"', 'a"b'),
+        ("\ufeffTOKEN=a", "a"),
+    ],
+)
+def test_remarks_and_quotes(tmp_path: Path, line: str, value: str | None) -> None:
+    file = tmp_path / ".env.local"
+    file.write_text(f"{line}\n", "utf-8")
+    environment: dict[str, str] = {}
+    read_settings([file], environment)
+    assert environment.get("TOKEN") == value
+
+
 def test_nobody_is_half_of_two(tmp_path: Path) -> None:
     file = tmp_path / ".env.local"
     file.write_text("TOKEN=from-the-file\n")

@@ -26,6 +26,8 @@ _OTHERS = (
     "BATCH_INTERVAL_MS",
 )
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(['"])(.*?)\1(?:\s+#.*)?""")
+_REMARK = re.compile(r"(?:^|\s)#.*")
 _MOST = 1_000_000
 _DAY_MS = 86_400_000
 _FOR_EVER = -1
@@ -79,7 +81,8 @@ def _read(file: Path) -> dict[str, str]:
     """What a line says is not repeated: it may be a secret."""
     found = {}
     try:
-        lines = file.read_text("utf-8").splitlines()
+        # Some editors put a mark before the first line.
+        lines = file.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfig(f"{file} cannot be read: {error.__class__.__name__}") from None
     for number, line in enumerate(lines, 1):
@@ -94,9 +97,9 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _value(text: str) -> str:
-    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
-        return text[1:-1]
-    return text.partition(" #")[0].strip()
+    """Without quotes, and without a remark behind it; in quotes a # is a part of it."""
+    quoted = _QUOTED.fullmatch(text)
+    return quoted[2] if quoted else _REMARK.sub("", text).strip()
 
 
 def _number(
