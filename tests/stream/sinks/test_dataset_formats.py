@@ -45,6 +45,7 @@ COLUMNS: list[tuple[str, Type, Any, Any]] = [
     ("li", ListType("timestamptz"), [AT, None], ["2026-01-02T03:04:05.000006Z", None]),
     ("ma", MapType("int", "uuid"), [(1, REF.bytes)], {"1": str(REF)}),
     ("mb", MapType("uuid", "decimal(3, 1)"), [(REF.bytes, decimal.Decimal("1.5"))], {str(REF): "1.5"}),
+    ("md", MapType("boolean", "int"), [(True, 1), (False, 2)], {"true": 1, "false": 2}),
     (
         "mc",
         MapType(StructType((Field("u", "uuid"),)), "int"),
@@ -78,7 +79,7 @@ def test_json(format_: str, read: Callable[[bytes], Any]) -> None:
 def test_csv() -> None:
     first, second = csv.DictReader(io.StringIO(made("csv", ROWS).decode(), newline=""))
     assert (first["s"], first["u"], first["raw"], first["m"]) == ('a "b", €\n', str(REF), "AP8=", "1.20")
-    for name in ("st", "li", "ma", "mb", "mc"):
+    for name in ("st", "li", "ma", "mb", "mc", "md"):
         assert json.loads(first[name]) == SAID[0][name]
     assert set(second.values()) == {""}
     (header,) = csv.reader(io.StringIO(made("csv", []).decode()))

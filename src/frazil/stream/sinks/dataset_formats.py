@@ -143,6 +143,9 @@ def _struct(fields: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
 def _map(kind: MapType) -> Callable[[Any], Any]:
     """An object; where keys are no simple values, a list of keys and values."""
     key, value = _plain(kind.key) or _same, _plain(kind.value) or _same
+    if kind.key == "boolean":
+        # The encoder takes no other keys than texts and numbers.
+        key = {True: "true", False: "false"}.__getitem__
     if isinstance(kind.key, str):
         return lambda pairs: None if pairs is None else {key(name): value(each) for name, each in pairs}
     return lambda pairs: pairs and [{"key": key(name), "value": value(each)} for name, each in pairs]
