@@ -228,6 +228,8 @@ def test_the_first_line_of_a_file_is_kept_with_its_records() -> None:
     found = pa.Table.from_batches([letters("p", raw, bad)])
     ((again, _),) = raw_batches(found, headed=True)
     assert (again.header, again.values.to_pylist()) == (b"word,id", [b"1,x"])
+    # It is no header of the record, which `metadata` may ask for.
+    assert again.headers is None
     ((of_kafka, _),) = raw_batches(found)
     assert of_kafka.header is None
 

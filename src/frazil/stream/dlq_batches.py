@@ -51,7 +51,8 @@ def raw_batches(letters: pa.Table, *, headed: bool = False) -> Iterator[tuple[Ra
                 offsets=column("offset"),
                 timestamps=column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()),
                 keys=column("key"),
-                headers=column("headers"),
+                # Records of files have none: what stands there is the first line.
+                headers=None if headed else column("headers"),
                 slice_start=start,
                 header=places[start][2],
             ),
