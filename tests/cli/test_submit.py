@@ -152,3 +152,8 @@ def test_the_command_can_be_pasted(command: Command, file: Path) -> None:
     shown = command("submit", str(file), "--master", "yarn", "--dry-run", "--metrics-port", "9100").stdout
     assert "spark-submit \\\n  --master yarn \\\n  --deploy-mode client \\\n" in shown
     assert shown.rstrip().endswith("--metrics-port 9100")
+
+
+def test_a_free_port_is_asked_for(command: Command, file: Path) -> None:
+    options = ("--master", "yarn", "--deploy-mode", "cluster", "--metrics-port", "0")
+    assert dry_run(command, file, *options)["command"][-2:] == ["--metrics-port", "0"]

@@ -128,7 +128,8 @@ def _arguments(running: Mapping[str, Any], *, shown: bool) -> list[str]:
         if not isinstance(option, click.Option) or (option.name == "as_json" and not shown):
             continue
         value = running[option.name or ""]
-        if value not in (None, False, option.default):
+        # By identity: a port of 0 is no False.
+        if value is not None and value is not False and value != option.default:
             found += [option.opts[0]] if option.is_flag else [option.opts[0], str(value)]
     return found
 
