@@ -100,6 +100,17 @@ def test_a_standalone_cluster_wants_its_secret(command: Command, file: Path, tmp
     assert open_one["spark.io.encryption.enabled"] == "true"
 
 
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\x8b", b"two\nlines"])
+def test_a_file_that_holds_no_secret(command: Command, file: Path, tmp_path: Path, content: bytes) -> None:
+    """Also not with --insecure: whoever names a file does not mean to go without."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(content)
+    options = ("--master", "spark://head:7077", "--secret-file", str(secret), "--insecure", "--dry-run")
+    failed = command("submit", str(file), *options)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"frazil: --secret-file {secret}: it holds no secret")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

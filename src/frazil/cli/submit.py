@@ -136,7 +136,7 @@ def _arguments(running: Mapping[str, Any], *, shown: bool) -> list[str]:
 
 def _secret(pipelines: Pipelines, file: Path | None, insecure: bool) -> dict[str, str]:
     """Of a standalone cluster; YARN and Kubernetes make one for each job."""
-    secret = os.environ.get(_VARIABLE) if file is None else file.read_text().strip()
+    secret = os.environ.get(_VARIABLE) if file is None else _content(file)
     if secret:
         return {_SECRET: secret}
     if _SECRET in pipelines.spark.settings:
@@ -147,6 +147,20 @@ def _secret(pipelines: Pipelines, file: Path | None, insecure: bool) -> dict[str
         "what is sent to executors holds the keys of Kafka and of the tables. Give the cluster's secret with "
         f"--secret-file or ${_VARIABLE}; for a cluster without one, in a network of your own, say --insecure"
     )
+
+
+def _content(file: Path) -> str:
+    """Of a file with a secret, which an error must not repeat."""
+    try:
+        found = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        found = ""
+    if not found or not found.isprintable():
+        raise InvalidInput(
+            f"--secret-file {file}: it holds no secret. Write the text that {_VARIABLE} of master and "
+            "workers is, in one line"
+        )
+    return found
 
 
 def _show(found: Submission, *, as_json: bool) -> None:
