@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.stream.world import World
@@ -38,6 +39,20 @@ def test_each_row_finds_its_table(world: World) -> None:
     home = world.snapshots("by_dead_letters")
     stamp = Stamp.decode(home[-1]["summary"][stamp_key(pipeline.name)])
     assert (stamp.read, stamp.written) == (8, 6)
+
+
+def test_names_of_uuids_and_bytes(world: World) -> None:
+    """Bytes that are no text, such as a key may be, are for no table; they do not stop the others."""
+    owner = UUID(int=7)
+    topic = world.topic([{"id": 0, "owner": str(owner)}, {"id": 1, "owner": None}], partitions=1)
+    world.run(world.pipeline(topic, "owned_{owner}", schema={"id": "long", "owner": "uuid"}))
+    assert [row["id"] for row in world.rows(f"owned_{owner}")] == [0]
+    schema = {"id": "long", "mark": "binary"}
+    topic = world.topic([{"id": 0, "mark": "YQ=="}, {"id": 1, "mark": "/w=="}], partitions=1)
+    world.run(world.pipeline(topic, "marked_{mark}", schema=schema))
+    assert [row["id"] for row in world.rows("marked_a")] == [0]
+    (letter,) = world.rows("marked_dead_letters", BY)
+    assert (letter["offset"], letter["stage"]) == (1, "route")
 
 
 def test_a_table_for_each_topic(world: World) -> None:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.core.errors import BadRecord, InvalidInput
 from frazil.core.names import check_name, name_key
+from frazil.core.schema import arrow_type
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.storage import FileStorage
 from frazil.lake.writer import TableWriter
@@ -187,7 +189,8 @@ class TableOutlet:
             else:
                 lost += _unrouted(of, at, wrong)
         if names.null_count:
-            lost += _unrouted(of, names.is_null(), f"it has no value for {self._columns()}")
+            wrong = f"it has no value for {self._columns()} that a name can have"
+            lost += _unrouted(of, names.is_null(), wrong)
 
     def _names(self, rows: pa.RecordBatch, of: Rows | None) -> pa.StringArray:
         parts: list[pa.Array | pa.Scalar] = []
@@ -198,7 +201,7 @@ class TableOutlet:
                 parts.append(pa.scalar(of.raw.topic.replace(".", "_")))
             else:
                 # A dot would have to be quoted in every query.
-                parts.append(pc.replace_substring(rows.column(text).cast(pa.string()), ".", "_"))
+                parts.append(pc.replace_substring(_texts(rows.column(text), text), ".", "_"))
         joined = pc.binary_join_element_wise(*parts, "")
         return joined if isinstance(joined, pa.Array) else pa.repeat(joined, len(rows))
 
@@ -219,6 +222,26 @@ class TableOutlet:
 
     def _columns(self) -> str:
         return ", ".join(self._template[1::2])
+
+
+def _texts(values: pa.Array, column: str) -> pa.StringArray:
+    """As names have them; null for bytes that are no text."""
+    kind = values.type
+    if pa.types.is_nested(kind):
+        raise InvalidInput(f"tables cannot be named by '{column}', which is no single value: name another")
+    if not (pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)):
+        return values.cast(pa.string())
+    encoded = values.dictionary_encode()
+    is_uuid = kind == arrow_type("uuid")
+    made = [_text(value, is_uuid=is_uuid) for value in encoded.dictionary.to_pylist()]
+    return pa.array(made, pa.string()).take(encoded.indices)
+
+
+def _text(value: bytes, *, is_uuid: bool) -> str | None:
+    try:
+        return str(UUID(bytes=value)) if is_uuid else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _unrouted(of: Rows | None, at: pa.BooleanArray, reason: str) -> list[Undecodable]:

@@ -175,6 +175,8 @@ def test_routed_tables() -> None:
     assert found.table.routed
     assert found.home == (("shop",), "raw_dead_letters")
     assert "there is no column 'kin'; legal in braces: topic, id, kind" in refusal(base + 'table: "s.{kin}"')
+    nested = base.replace("kind: string", "kind: list<int>") + 'table: "s.{kind}"'
+    assert "'kind' is a list<int>; only a single value can be in a name" in refusal(nested)
     assert "only the name can have {column}" in refusal(base + 'table: "{kind}.x"')
     assert "a brace stands alone" in refusal(base + 'table: "s.{kind"')
     assert "needs the dead-letter table" in refusal(base + 'table: "s.{kind}"\ndead_letters: stop')

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import PartitionField, bind
-from frazil.core.schema import Schema
+from frazil.core.schema import Schema, show_type
 from frazil.lake.files import FileOptions
 from frazil.maintenance.settings import Maintenance
 from frazil.stream.config.build_source import plain
@@ -41,13 +41,18 @@ class SinkBuilder:
             self.problems.add(
                 found.place_of("table"), "table: only the name can have {column} in it, not the namespace"
             )
-        known = None if rows is None else {field.name for field in rows}
+        known = None if rows is None else {field.name: field.type for field in rows}
         for hole in holes:
             if known is not None and hole not in known and hole != _TOPIC:
                 legal = ", ".join(sorted(known))
                 self.problems.add(
                     found.place_of("table"),
                     f"table: there is no column '{hole}'; legal in braces: topic, {legal}",
+                )
+            elif known is not None and not isinstance(known.get(hole, ""), str):
+                self.problems.add(
+                    found.place_of("table"),
+                    f"table: '{hole}' is a {show_type(known[hole])}; only a single value can be in a name",
                 )
         partitioning = found.get("partitioning", ())
         if partitioning:
