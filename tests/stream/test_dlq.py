@@ -71,6 +71,16 @@ def test_repaired_letters_come_back_once(world: World, lake: Lake, transform: st
     assert [row["id"] for row in world.rows(table)] == [0, 3, 4, 99]
 
 
+def test_a_repair_that_fails_for_one_letter_puts_the_others_back(world: World, lake: Lake) -> None:
+    topic = world.topic([b"{", {"id": "x", "word": "back"}, b"["], partitions=1)
+    pipeline = world.pipeline(topic, "replay_partly")
+    world.run(pipeline)
+    done = replay(pipeline, world.spark, lake, Choice(), halved)
+    assert (done.letters, done.rows, [bad.offset for bad in done.still_bad]) == (1, 1, [0, 2])
+    assert done.still_bad[0].reason.startswith("the repair function failed: JSONDecodeError: ")
+    assert offsets(world, lake, pipeline) == [0, 2]
+
+
 def test_a_corrected_schema_is_enough(world: World, lake: Lake) -> None:
     topic = world.topic([{"id": 1, "n": 7}, {"id": 2, "n": 5_000_000_000}], partitions=1)
     pipeline = world.pipeline(topic, "widened", schema={"id": "long", "n": "int"})

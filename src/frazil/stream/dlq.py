@@ -211,6 +211,7 @@ class _Replay:
             letters = self._next()
             if not len(letters):
                 return replace(done, still_bad=tuple(self._hopeless.values()))
+            letters = self._repairable(letters)
             good, bad = self._decodable(letters)
             for each in bad:
                 self._give_up(letters, each.index, each.reason)
@@ -236,11 +237,25 @@ class _Replay:
             return wanted
         keys = self._spark.createDataFrame(wanted).hint("broadcast")
         left = frame.join(keys, list(IDENTITY), "left_semi").orderBy(*IDENTITY).toArrow()
-        if self._repair is not None:
-            values = [_repaired(self._repair, value) for value in left["value"].to_pylist()]
-            column = left.schema.get_field_index("value")
-            left = left.set_column(column, "value", pa.array(values, pa.binary()))
         return left.combine_chunks()
+
+    def _repairable(self, letters: pa.Table) -> pa.Table:
+        """Repaired; those that the function fails for are given up, and do not keep the others back."""
+        if self._repair is None:
+            return letters
+        values, kept = [], []
+        for index, value in enumerate(letters["value"].to_pylist()):
+            try:
+                values.append(_repaired(self._repair, value))
+                kept.append(index)
+            except FrazilError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is the user's function
+                reason = f"the repair function failed: {type(error).__name__}: {error}"
+                self._give_up(letters, index, reason)
+        letters = letters.take(pa.array(kept, pa.int64()))
+        column = letters.schema.get_field_index("value")
+        return letters.set_column(column, "value", pa.array(values, pa.binary())).combine_chunks()
 
     def _decodable(self, letters: pa.Table) -> tuple[pa.Table, Sequence[Undecodable]]:
         """Those that are records now, and the others; a letter is decoded as the pipeline would."""
