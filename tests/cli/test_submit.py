@@ -165,6 +165,14 @@ def test_the_command_can_be_pasted(command: Command, file: Path) -> None:
     assert shown.rstrip().endswith("--metrics-port 9100")
 
 
+def test_archives_of_ones_own_come_along(command: Command, file: Path) -> None:
+    own = ("--conf", "spark.archives=model.zip#model", "--conf", "spark.executorEnv.PYTHONPATH=model")
+    found = dry_run(command, file, "--master", "yarn", *own)
+    packages, code = found["archives"]
+    assert settings(found)["spark.archives"] == f"{packages}#packages,{code}#code,model.zip#model"
+    assert settings(found)["spark.executorEnv.PYTHONPATH"] == "code:packages:model"
+
+
 def test_a_free_port_is_asked_for(command: Command, file: Path) -> None:
     options = ("--master", "yarn", "--deploy-mode", "cluster", "--metrics-port", "0")
     assert dry_run(command, file, *options)["command"][-2:] == ["--metrics-port", "0"]

@@ -59,7 +59,10 @@ def prepare(
     own = {**pipelines.spark.settings, **(settings or {})}
     _require(manager, mode, own)
     packed = pack(file.absolute().parent if _has_functions(pipelines) else None)
-    wanted = {**_cluster_settings(manager, mode, packed), **own}
+    ours = _cluster_settings(manager, mode, packed)
+    # What the caller adds to a list does not take ours away: executors would be without frazil.
+    beside = {key: f"{ours[key]}{_between(key)}{own[key]}" for key in ours if key in own and _between(key)}
+    wanted = {**ours, **own, **beside}
     command = _command(master, mode, wanted, file, arguments, s3a=pipelines.needs_s3a)
     withheld = tuple(sorted(key for key in wanted if is_secret(key)))
     return Submission(manager, master, mode, packed, wanted, command, withheld)
@@ -104,6 +107,11 @@ def _cluster_settings(manager: Manager, mode: Mode, packed: Packed) -> dict[str,
         driver = "spark.yarn.appMasterEnv" if manager == "yarn" else "spark.kubernetes.driverEnv"
         found[f"{driver}.PYTHONPATH"] = _PYTHON_PATH
     return found
+
+
+def _between(key: str) -> str:
+    """What parts the entries of a setting that is a list; nothing for others."""
+    return "," if key == "spark.archives" else ":" if key.endswith(".PYTHONPATH") else ""
 
 
 def _command(
