@@ -27,6 +27,7 @@ from frazil.stream.files.reader import FileReader
 from frazil.stream.source import RawBatch, Slice
 
 JSON = JsonFormat()
+HEADED = CsvFormat(header=True)
 
 
 def read(path: Path, form: Format = JSON, *slices: Slice) -> list[RawBatch]:
@@ -86,6 +87,8 @@ def test_compressed_in_several_members(tmp_path: Path) -> None:
         ("a.avro", b"x" * 100, AvroFormat(), "cannot be read as avro"),
         ("a.avro", b"Obj\x01" + b"\xff" * 50, AvroFormat(), "cannot be read as avro"),
         ("a.json", b"[1, 2", JSON, "begins as a JSON array"),
+        ("a.csv", b"a,b\r1,x\r2,y\r", HEADED, "has no records, and .* a line end outside of quotes"),
+        ("a.csv", b'a,"b\n1,x\n2,y\n', HEADED, "has no records, and .* a quote that is not closed"),
     ],
 )
 def test_broken_files_are_named(tmp_path: Path, name: str, data: bytes, form: Format, reason: str) -> None:
@@ -105,7 +108,8 @@ def test_csv(tmp_path: Path) -> None:
 
 
 def test_csv_with_nothing_but_a_header(tmp_path: Path) -> None:
-    assert read(put(tmp_path, "a.csv", "a,b\n"), CsvFormat(header=True)) == []
+    assert read(put(tmp_path, "a.csv", "a,b\n"), HEADED) == []
+    assert read(put(tmp_path, "b.csv", '\ufeff"a\n(EUR)",b\r\n\r\n'), HEADED) == []
 
 
 def test_every_batch_of_a_large_csv_has_the_header(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from frazil.core.errors import FrazilError
-from frazil.stream.config.model import AvroFormat, CsvFormat, Format, JsonFormat, ParquetFormat
+from frazil.core.schema import Schema
+from frazil.stream.config.model import AvroFormat, Contract, CsvFormat, Format, JsonFormat, ParquetFormat
 from frazil.stream.files.arrays import elements
 from frazil.stream.files.avro import avro_batches
 from frazil.stream.files.found import OpenFile, Place, Seekable, broken
@@ -80,7 +81,7 @@ class FileReader:
             case JsonFormat():
                 return _of_values(part, file, _json(part, file))
             case CsvFormat(header=True):
-                return _with_header(part, file, _csv(part, file, self.format))
+                return _with_header(part, file, _csv(part, file, self.format), self.format)
             case CsvFormat():
                 return _of_values(part, file, _csv(part, file, self.format))
         return _of_values(part, file, _raw(part, file))
@@ -218,13 +219,31 @@ def _of_values(part: Slice, file: Beginning, found: Iterable[Numbered]) -> Itera
         yield _batch(part, file, values, numbers)
 
 
-def _with_header(part: Slice, file: Beginning, found: Iterable[Numbered]) -> Iterator[RawBatch]:
+def _with_header(
+    part: Slice,
+    file: Beginning,
+    found: Iterable[Numbered],
+    format: CsvFormat,  # noqa: A002 - the settings' word
+) -> Iterator[RawBatch]:
     header: bytes | None = None
+    records = 0
     for values, numbers in found:
         if header is None and len(values):
             header = values[0].as_py()
             values, numbers = values[1:], numbers[1:]
+        records += len(values)
         yield replace(_batch(part, file, values, numbers), header=header)
+    if header is not None and not records:
+        _require_readable(part.topic, header, format)
+
+
+def _require_readable(path: str, header: bytes, format: CsvFormat) -> None:  # noqa: A002 - the settings' word
+    """A quote that is not closed, or ends of lines that are none, make a header of all the records."""
+    from frazil.stream.decode.csv_reference import CsvReference
+
+    problem = CsvReference(Schema(()), format, Contract()).layout(header).problem
+    if problem is not None:
+        raise broken(path, f"has no records, and {problem}")
 
 
 def _of_rows(part: Slice, file: Beginning, found: Iterable[pa.RecordBatch]) -> Iterator[RawBatch]:
