@@ -218,6 +218,16 @@ def test_headers(read: Read) -> None:
         assert reason in found.bad[0].reason
 
 
+def test_a_header_that_names_no_column(read: Read) -> None:
+    """As with another delimiter: rows of nulls would land, and nobody would know."""
+    schema = columns(a="int", b="string")
+    found = read(schema, [b"1;x", b"2;y"], header=b"a;b")
+    assert faults(found) == [(0, Fault.BROKEN, None), (1, Fault.BROKEN, None)]
+    assert "the header of its file names none of the columns: a;b" in found.bad[0].reason
+    evolve = Contract(columns="evolve")
+    assert len(read(schema, [b"1"], header=b"c", contract=evolve).changes) == 1
+
+
 def test_unknown_columns(read: Read) -> None:
     records: list[bytes | None] = [b"1,x", b"2,", b"3,y"]
     found = read(columns(a="int"), records, header=b"a,new", contract=Contract(columns="discard_row"))

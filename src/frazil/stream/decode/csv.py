@@ -5,8 +5,9 @@
   quotes, something behind the closing quote, a line end outside of quotes, another number of fields than
   expected: bad. So is an empty line.
 - Fields are the columns in the order of the schema; or, where the file has a header, those of its names, case
-  and all. Columns that the header does not have are missing. What the schema does not have is left out, asked
-  for as a string (`evolve`), or makes the records bad that have a value there.
+  and all. Columns that the header does not have are missing; if it has none, all records are bad. What the
+  schema does not have is left out, asked for as a string (`evolve`), or makes the records bad that have a
+  value there.
 - Nothing, or the text of `null`, without quotes: null if the column is optional, else bad.
 - Values are written as in JSON (see `frazil.stream.decode.json`), those that are strings there without JSON's
   quotes and escapes: `true`, `-1`, `1.5e3`, `2024-02-29`, base64. Spaces are part of a value.

@@ -76,6 +76,10 @@ class CsvReference:
         twice = next((name for name in found if name in names and found.count(name) > 1), None)
         if twice is not None:
             return Layout((), (), problem=f"the header of its file names '{twice}' twice")
+        if names and self._contract.columns != "evolve" and not set(names).intersection(found):
+            # Another delimiter, say: every record would be a row of nulls.
+            shown = _cut(", ".join(found))
+            return Layout((), (), problem=f"the header of its file names none of the columns: {shown}")
         columns = {name: place for place, name in enumerate(names)}
         other = _SKIPPED if self._contract.columns == "discard_value" else _UNKNOWN
         places = tuple(columns.get(name, other) for name in found)
