@@ -76,6 +76,9 @@ LOSSLESS: list[tuple[str, pa.Array, list[Any]]] = [
     ("string", pa.nulls(2), [None, None]),
     ("list<long>", pa.array([[1], None, []], pa.large_list(pa.int32())), [[1], None, []]),
     ("list<long>", pa.array([[1, 2]], pa.list_(pa.int32(), 2)), [[1, 2]]),
+    ("list<long>", pa.array([[1, 2], None, [], [3]], pa.list_view(pa.int32())), [[1, 2], None, [], [3]]),
+    ("list<long>", pa.array([[1], [2, 3]], pa.large_list_view(pa.int32())), [[1], [2, 3]]),
+    ("float", pa.array([1.5, None], pa.float16()), [1.5, None]),
 ]
 
 

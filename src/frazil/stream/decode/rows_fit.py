@@ -97,7 +97,7 @@ class Fitting:
             arrays, problems = self.children(values, field.type, path)
             return assemble.array(arrow_type(field.type), len(values), [_validity(values)], arrays), problems
         if isinstance(field.type, ListType) and is_list(kind):
-            return self._list(values.cast(pa.list_(kind.value_type)), field, path)
+            return self._list(_listed(values), field, path)
         if isinstance(field.type, MapType) and pa.types.is_map(kind):
             return self._list(_entries(values), field, path)
         return self._primitive(values, field, path)
@@ -183,7 +183,21 @@ def _plain(values: pa.Array) -> pa.Array:
         return _plain(values.dictionary_decode())
     if pa.types.is_run_end_encoded(values.type):
         return _plain(pc.run_end_decode(values))
+    if pa.types.is_float16(values.type):
+        # Arrow cannot compare these; each is a float.
+        return values.cast(pa.float32())
     return values
+
+
+def _listed(values: pa.Array) -> pa.ListArray:
+    kind = values.type
+    if not (pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)):
+        return values.cast(pa.list_(kind.value_type))
+    # Arrow's cast of a view loses elements; its parts are right.
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    buffers = [_validity(values), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(pa.list_(kind.value_type), len(values), buffers, children=[values.flatten()])
 
 
 def _entries(values: pa.MapArray) -> pa.ListArray:
