@@ -63,6 +63,7 @@ def test_list_show_and_replay(world: World, typed: Callable[..., Result], tmp_pa
     shown = json.loads(typed("show", str(file), "typed", f"{topic}/0:2", "--json").stdout)
     assert (shown["offset"], shown["value"]) == (2, "0xff7b")
     assert "is no position" in str(typed("show", str(file), "typed", "here").exception)
+    assert "is no position" in str(typed("show", str(file), "typed", f"{topic}/0:²").exception)
 
     done = typed("replay", str(file), "typed", "--repair", "repairs_typed:unquoted", "--yes")
     assert done.exit_code == 1, "one is still bad"

@@ -193,7 +193,7 @@ def _position(text: str) -> Choice:
 
     place, _, offset = text.rpartition(":")
     topic, _, partition = place.rpartition("/")
-    if not (topic and partition.isdigit() and offset.isdigit()):
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
         raise InvalidInput(f"'{text}' is no position: write topic/partition:offset, such as orders/0:17")
     return Choice(topic=topic, partition=int(partition), offset=int(offset))
 
