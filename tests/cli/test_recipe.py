@@ -80,3 +80,10 @@ def test_what_is_no_variable_is_refused_without_showing_it(tmp_path: Path, text:
 def test_variables_of_what_is_not_used_need_not_be_set(tmp_path: Path) -> None:
     config = {"connection": {"rest_api_url": "${UNSET}"}, "stateful_ingestion": {"enabled": "${UNSET}"}}
     assert read(tmp_path, config) == {"connection": {}}
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_bytes(b"\xff\xfe\x00source")
+    with pytest.raises(InvalidConfig, match="is not UTF-8 text"):
+        read_recipe(recipe)

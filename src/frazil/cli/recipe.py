@@ -32,7 +32,9 @@ def read_recipe(file: Path) -> dict[str, Any]:
     except ImportError:
         raise InvalidConfig("--recipe needs PyYAML: pip install 'frazil[datahub]'") from None
     try:
-        document = yaml.safe_load(file.read_text())
+        document = yaml.safe_load(file.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidConfig(f"{file} is not UTF-8 text") from None
     except yaml.YAMLError as error:
         raise InvalidConfig(f"{file} is not YAML: {error}") from None
     source = document.get("source") if isinstance(document, Mapping) else None
