@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
-from tests.cli.running import frazil
+from tests.cli.running import clean_environment, frazil
 
 from frazil import __version__
 
@@ -40,6 +40,19 @@ def test_help_of_serve_names_every_setting_and_its_default(command: Command) -> 
         assert flag in shown
     assert "8181" in shown
     assert "127.0.0.1" in shown
+
+
+def test_a_standard_input_that_is_closed_is_an_empty_one() -> None:
+    failed = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m frazil.cli hot create - <&-', sys.executable],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert failed.returncode == 1
+    assert "creates no table" in failed.stderr
 
 
 def test_unknown_commands_and_options(command: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -69,6 +70,10 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point; an expected error is one line on standard error and exit code 1."""
+    if sys.stdin is None:
+        # Closed by whoever started this. An empty one is what every command can read, and ask whether it is
+        # a terminal; and no other file gets its number.
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     try:
         cli(prog_name="frazil")
     except FrazilError as error:
