@@ -55,6 +55,12 @@ def test_a_standard_input_that_is_closed_is_an_empty_one() -> None:
     assert "creates no table" in failed.stderr
 
 
+def test_what_an_error_quotes_does_not_steer_the_terminal(command: Command) -> None:
+    failed = command("hot", "create", "\x1b]0;title\x07.sql")
+    assert failed.returncode == 1
+    assert "cannot read ?]0;title?.sql" in failed.stderr
+
+
 def test_unknown_commands_and_options(command: Command) -> None:
     for arguments in (("surf",), ("serve", "--prot", "5"), ("serve", "--port", "x")):
         failed = command(*arguments)

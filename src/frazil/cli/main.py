@@ -77,5 +77,8 @@ def main() -> None:
     try:
         cli(prog_name="frazil")
     except FrazilError as error:
-        click.echo(f"frazil: {error.message}", err=True)
+        from frazil.cli.remote import plain
+
+        # It may quote a file or a server, whose bytes must not steer the terminal.
+        click.echo(f"frazil: {plain(error.message)}", err=True)
         sys.exit(1)
