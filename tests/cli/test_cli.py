@@ -61,6 +61,12 @@ def test_what_an_error_quotes_does_not_steer_the_terminal(command: Command) -> N
     assert "cannot read ?]0;title?.sql" in failed.stderr
 
 
+def test_a_dry_run_of_a_rebuild_abandons_none(command: Command, tmp_path: Path) -> None:
+    failed = command("rebuild", str(tmp_path / "none.yaml"), "--dry-run", "--abandon")
+    assert failed.returncode == 2
+    assert "not both" in failed.stderr
+
+
 def test_unknown_commands_and_options(command: Command) -> None:
     for arguments in (("surf",), ("serve", "--prot", "5"), ("serve", "--port", "x")):
         failed = command(*arguments)

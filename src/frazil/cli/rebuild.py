@@ -60,6 +60,9 @@ def rebuild(
     frazil rebuild pipelines.yaml orders --dry-run
     frazil rebuild pipelines.yaml orders
     """
+    if dry_run and abandon:
+        # To abandon removes files, which nobody expects of a dry run.
+        raise click.UsageError("Say --dry-run or --abandon, not both.")
     require_packages()
     pipelines = load(file, () if pipeline is None else (pipeline,))
     from frazil.stream.rebuild.loop import Wishes
