@@ -87,14 +87,23 @@ def make(
     frazil correct shop.clicks --offsets clicks=0:1200-1600 --pipelines pipelines.yaml
     """
     from frazil.hot.correct import correct as made_of
+    from frazil.hot.correct.offsets import parse_ranges
 
+    # All that can be said without Spark is said before it starts.
+    if {where is None, sql is None} != {bool(offsets)} or (file is not None and not offsets):
+        raise click.UsageError(
+            "Say which range: --where and --sql, or --offsets and, but for hot tables, --pipelines."
+        )
+    query = _query(sql)
+    if offsets:
+        parse_ranges(offsets)
     given = _pipeline(file, pipeline_name)
     with quiet_spark(at.cluster.spark) as spark:
         made = made_of(
             spark,
             table,
             where=where,
-            sql=_query(sql),
+            sql=query,
             fresh=fresh,
             offsets=offsets or None,
             pipeline=None if given is None else given.pipelines[0],
@@ -171,10 +180,18 @@ def drop(at: At, table: str, correction: str) -> None:
 
 def _query(text: str | None) -> str | None:
     """A query, or what is in the file of that name. Most queries are too long for a name."""
+    from frazil.core.errors import InvalidInput
+
+    # A single word that ends so is a file that is not there.
+    named = text is not None and text.endswith(".sql") and len(text.split()) == 1
     try:
-        return Path(text).read_text("utf-8") if text and Path(text).is_file() else text
-    except OSError:
+        return Path(text).read_text("utf-8") if text and (named or Path(text).is_file()) else text
+    except OSError as error:
+        if named:
+            raise InvalidInput(f"cannot read {text}: {error.strerror}") from None
         return text
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{text} is not UTF-8 text") from None
 
 
 def _pipeline(file: Path | None, name: str | None) -> Pipelines | None:

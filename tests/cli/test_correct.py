@@ -1,0 +1,59 @@
+"""What `frazil correct` says before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+WHERE = ("correct", "shop.orders", "--where", "id = 1")
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("frazil.lake.session.spark_session", refused)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--where", "id = 1"),
+        ("--sql", "SELECT 1"),
+        ("--where", "id = 1", "--offsets", "orders=0:0-2"),
+        ("--where", "id = 1", "--sql", "SELECT 1", "--offsets", "orders=0:0-2"),
+    ],
+)
+def test_a_range_is_said_in_one_way(command: Command, options: tuple[str, ...]) -> None:
+    failed = command("correct", "shop.orders", *options)
+    assert failed.returncode == 2
+    assert "--where and --sql, or --offsets" in failed.stderr
+
+
+def test_a_query_that_cannot_be_read(command: Command, tmp_path: Path) -> None:
+    binary, folder = tmp_path / "binary", tmp_path / "folder.sql"
+    binary.write_bytes(b"\xff\xfe\x00")
+    folder.mkdir()
+    missing = tmp_path / "no.sql"
+    for file, said in ((missing, "No such file"), (folder, "Is a directory"), (binary, "not UTF-8")):
+        failed = command(*WHERE, "--sql", str(file))
+        assert failed.returncode == 1
+        assert said in failed.stderr
+
+
+def test_a_range_of_a_log_that_is_none(command: Command) -> None:
+    failed = command("correct", "shop.orders", "--offsets", "orders")
+    assert failed.returncode == 1
+    assert "is no range of a log" in failed.stderr
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM shop.orders", "SELECT id FROM other.sql"])
+def test_what_is_right_goes_on_to_spark(command: Command, query: str) -> None:
+    with pytest.raises(AssertionError, match="Spark was started"):
+        command(*WHERE, "--sql", query)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        command("correct", "shop.orders", "--offsets", "orders=0:0-2")
