@@ -135,6 +135,10 @@ def test_what_is_not_there_is_refused_with_what_is() -> None:
         draw(LINEAGES, table="nope")
     with pytest.raises(NotFound, match=r"no lineage of a column 'nope'.*customer, total"):
         draw(LINEAGES, table="totals", column="nope")
+    # A job writes it, and which columns it has is not known.
+    job = _job("copy", [TOPIC], [AUDIT], [])
+    with pytest.raises(NotFound, match=rf"no lineage of columns is known of '{AUDIT.name}'"):
+        draw([job], table=AUDIT.name, column="total")
 
 
 def test_circles_and_meeting_ways_are_drawn_once() -> None:

@@ -77,7 +77,9 @@ def _with_columns(lineages: Sequence[JobLineage], table: str | None, column: str
 
 def _wanted(every: set[_Column], table: str | None, column: str | None) -> set[_Column]:
     datasets = {dataset for dataset, _ in every}
-    of_table = datasets if table is None else set(_matching(datasets, table))
+    of_table = (
+        datasets if table is None else set(_matching(datasets, table, "no lineage of columns is known of"))
+    )
     wanted = {(dataset, name) for dataset, name in every if dataset in of_table and column in (None, name)}
     if column is not None and not wanted:
         names = sorted({name for dataset, name in every if dataset in of_table})
@@ -113,14 +115,16 @@ def _only(
     )
 
 
-def _matching(datasets: Iterable[Dataset], table: str) -> Sequence[Dataset]:
+def _matching(
+    datasets: Iterable[Dataset], table: str, lacking: str = "no job reads or writes"
+) -> Sequence[Dataset]:
     """Datasets of that name, or whose name ends with it behind a dot or a slash."""
     every = list(datasets)
     exact = [dataset for dataset in every if table in (dataset.name, str(dataset))]
     found = exact or [dataset for dataset in every if dataset.name.endswith((f".{table}", f"/{table}"))]
     if not found:
         names = sorted({str(dataset) for dataset in every})
-        raise NotFound(f"no job reads or writes {table!r}; datasets with lineage: {_some(names)}")
+        raise NotFound(f"{lacking} {table!r}; datasets with lineage: {_some(names)}")
     return found
 
 
