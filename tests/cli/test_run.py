@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.cli.conftest import Command
 
-from frazil.cli.quiet_spark import SparkLog, aside, redirected
+from frazil.cli.quiet_spark import SparkLog, aside, quiet_spark, redirected
 from frazil.cli.run import summary
 from frazil.cli.stopping import EndedEarly, Signals
+from frazil.stream.config.model import SparkConfig
 from frazil.stream.events import RoundCommitted
 from frazil.stream.observe import Board
 
@@ -175,6 +177,15 @@ def test_the_summary_counts_all_pipelines() -> None:
     assert summary(board, 75, asked=True) == (
         "Stopped after 1m 15s: 3,000 rows in 3 commits; nothing in flight."
     )
+
+
+def test_that_spark_starts_is_said_by_commands_that_show_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("frazil.lake.session.spark_session", lambda *_, **__: Mock())
+    with quiet_spark(SparkConfig("local[2]")):
+        pass
+    assert capsys.readouterr().err == "Starting Spark (local[2])…\n"
 
 
 def test_a_signal_is_only_noted_once_spark_runs(signals: Signals) -> None:

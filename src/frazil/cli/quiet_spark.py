@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from frazil.core.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ def quiet_spark(config: SparkConfig) -> Iterator[SparkSession]:
     """A session for one command, whose messages nobody sees."""
     from frazil.lake.session import spark_session
 
+    # It takes seconds, in which nothing else is said.
+    click.echo(f"Starting Spark ({config.master})…", err=True)
     log = SparkLog.at(None)
     try:
         with redirected(log.path):
