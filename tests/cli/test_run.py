@@ -177,6 +177,8 @@ def test_the_summary_counts_all_pipelines() -> None:
     assert summary(board, 75, asked=True) == (
         "Stopped after 1m 15s: 3,000 rows in 3 commits; nothing in flight."
     )
+    board.notify(RoundCommitted("orders", 1, 8, 1002, 1000, 1, 1, 1.0, 0.9, 0.1, 0, 2002, 2000, bad=2))
+    assert "4,000 rows and 2 dead letters in 4 commits" in summary(board, 75, asked=True)
 
 
 def test_that_spark_starts_is_said_by_commands_that_show_nothing_else(

@@ -217,10 +217,12 @@ def summary(board: Board, seconds: float, *, asked: bool) -> str:
     rows = board.rows()
     total = sum(row.written for row in rows)
     commits = sum(row.commits for row in rows)
+    bad = sum(row.bad for row in rows)
+    letters = f" and {counted(bad, 'dead letter')}" if bad else ""
     verb = "Stopped" if asked else "Ended" if board.failures() else "Done"
     return (
-        f"{verb} after {show_duration(seconds)}: {counted(total, 'row')} in {counted(commits, 'commit')}; "
-        "nothing in flight."
+        f"{verb} after {show_duration(seconds)}: {counted(total, 'row')}{letters} in "
+        f"{counted(commits, 'commit')}; nothing in flight."
     )
 
 

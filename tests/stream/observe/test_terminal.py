@@ -42,6 +42,7 @@ def test_a_narrow_terminal_shows_what_matters_most() -> None:
     assert max(map(len, drawn.splitlines())) <= 72
     assert "1,234,567" in drawn
     assert "files" not in drawn
+    assert "bad" in drawn, "that records are bad is told nowhere else"
 
 
 def test_a_very_narrow_terminal_cuts_no_number() -> None:
