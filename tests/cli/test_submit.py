@@ -176,3 +176,19 @@ def test_archives_of_ones_own_come_along(command: Command, file: Path) -> None:
 def test_a_free_port_is_asked_for(command: Command, file: Path) -> None:
     options = ("--master", "yarn", "--deploy-mode", "cluster", "--metrics-port", "0")
     assert dry_run(command, file, *options)["command"][-2:] == ["--metrics-port", "0"]
+
+
+def test_a_schema_beside_the_file_does_not_come_along(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(
+        '{"type": "record", "name": "o", "fields": [{"name": "id", "type": "long"}]}'
+    )
+    file = tmp_path / "avro.yaml"
+    file.write_text("""
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+pipelines:
+  orders: {source: {topics: orders}, format: {avro: {schema_file: order.avsc}}, table: shop.orders}
+""")
+    refused = command("submit", str(file), "--master", "yarn", "--deploy-mode", "cluster", "--dry-run")
+    assert refused.returncode == 1
+    assert "has a schema_file, which a driver on the cluster does not see" in refused.stderr
+    assert dry_run(command, file, "--master", "yarn")["command"]

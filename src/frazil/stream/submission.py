@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from frazil.core.cache import cache_dir
 from frazil.core.errors import InvalidInput
 from frazil.lake.session import is_secret, session_jars
-from frazil.stream.config.model import Pipelines
+from frazil.stream.config.model import AvroFormat, Pipelines, ProtobufFormat
 from frazil.stream.packing import Packed, pack, python_tag
 
 Mode: TypeAlias = Literal["client", "cluster"]
@@ -58,6 +58,8 @@ def prepare(
     manager = manager_of(master)
     own = {**pipelines.spark.settings, **(settings or {})}
     _require(manager, mode, own)
+    if mode == "cluster":
+        _require_all_in_file(pipelines)
     packed = pack(file.absolute().parent if _has_functions(pipelines) else None)
     ours = _cluster_settings(manager, mode, packed)
     # What the caller adds to a list does not take ours away: executors would be without frazil.
@@ -91,6 +93,22 @@ def _require(manager: Manager, mode: Mode, settings: Mapping[str, str]) -> None:
     missing = [f"{key} ({about})" for key, about in needed.items() if key not in settings]
     if manager == "kubernetes" and missing:
         raise InvalidInput(f"Kubernetes needs {' and '.join(missing)}: give it with --conf KEY=VALUE")
+
+
+def _require_all_in_file(pipelines: Pipelines) -> None:
+    """The driver gets the file of pipelines, and no other that this one names."""
+    for pipeline in pipelines.pipelines:
+        match pipeline.format:
+            case AvroFormat(schema=str()):
+                key = "schema_file"
+            case ProtobufFormat(descriptors=bytes()):
+                key = "descriptor_file"
+            case _:
+                continue
+        raise InvalidInput(
+            f"pipeline '{pipeline.name}' has a {key}, which a driver on the cluster does not see: use a "
+            "schema registry, or --deploy-mode client"
+        )
 
 
 def _cluster_settings(manager: Manager, mode: Mode, packed: Packed) -> dict[str, str]:
