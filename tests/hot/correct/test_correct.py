@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.hot.correct.conftest import FIRST, RANGE, SECOND, Orders, Shop, row
@@ -178,6 +179,23 @@ def test_what_does_not_fit_changes_nothing(shop: Shop, sql: str, where: str, sai
         correct(orders, sql, where)
     assert orders.loaded().metadata_location == before
     assert orders.files() == files
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"where": RANGE},
+        {"sql": DOUBLED},
+        {"where": RANGE, "offsets": "orders=0:0-2"},
+        {"where": RANGE, "sql": DOUBLED, "offsets": "orders=0:0-2"},
+    ],
+)
+def test_a_range_is_given_in_one_way(given: dict[str, Any]) -> None:
+    spark = Mock()
+    with pytest.raises(InvalidInput, match="a range is given by"):
+        frazil.correct(spark, "shop.orders", **given)
+    assert spark.mock_calls == []
 
 
 _made: dict[str, Orders] = {}

@@ -84,7 +84,8 @@ def correct(
     >>> made.difference.total.changed  # doctest: +SKIP
     12
     """
-    if (where is None or sql is None) == (offsets is None) or (offsets is None and pipeline is not None):
+    in_log = offsets is not None
+    if {where is None, sql is None} != {in_log} or (pipeline is not None and not in_log):
         raise InvalidInput(
             "a range is given by a predicate and a query (where, sql), or by offsets of the log and, but for "
             "hot tables, the pipeline that reads it (offsets, pipeline)"
