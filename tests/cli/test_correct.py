@@ -52,8 +52,8 @@ def test_a_range_of_a_log_that_is_none(command: Command) -> None:
 
 
 @pytest.mark.parametrize("query", ["SELECT * FROM shop.orders", "SELECT id FROM other.sql"])
-def test_what_is_right_goes_on_to_spark(command: Command, query: str) -> None:
-    with pytest.raises(AssertionError, match="Spark was started"):
-        command(*WHERE, "--sql", query)
-    with pytest.raises(AssertionError, match="Spark was started"):
-        command("correct", "shop.orders", "--offsets", "orders=0:0-2")
+def test_what_is_right_goes_on_to_a_catalog_that_is_away(command: Command, query: str) -> None:
+    for options in ((*WHERE, "--sql", query), ("correct", "shop.orders", "--offsets", "orders=0:0-2")):
+        failed = command(*options, "--uri", "http://127.0.0.1:9")
+        assert failed.returncode == 1
+        assert "Is it up, and is this its address?" in failed.stderr

@@ -272,3 +272,28 @@ def test_a_verification_that_could_not_begin_does_not_say_that_rows_are_wrong(
     found = command("verify", str(file))
     assert (found.returncode, found.stdout) == (2, "")
     assert "cannot reach the server: GET http://127.0.0.1:1/" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("dlq", "list", "{file}", "orders"), 1),
+        (("rebuild", "{file}", "--yes"), 1),
+        # That it is unknown how log and table compare.
+        (("verify", "{file}"), 2),
+    ],
+)
+def test_a_catalog_that_is_away_is_met_before_spark_starts(
+    command: Command, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text("""
+catalog: {uri: "http://127.0.0.1:9"}
+kafka: {bootstrap.servers: "127.0.0.1:9"}
+pipelines:
+  orders: {source: {topics: orders}, table: shop.orders, schema: {id: long}}
+""")
+    failed = command(*(word.format(file=file) for word in words))
+    assert failed.returncode == code
+    assert "Is it up, and is this its address?" in failed.stderr
+    assert "Starting Spark" not in failed.stderr

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from frazil.cli.pipelines import require_packages
+from frazil.cli.pipelines import require_answer, require_packages
+from frazil.cli.quiet_spark import quiet_spark
 from frazil.cli.remote import Remote, what_next
 from frazil.core.errors import FrazilError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from frazil.hot.cluster import Cluster
 
 P = ParamSpec("P")
@@ -28,6 +32,13 @@ class At(Remote):
     """A cluster, a client of its catalog, and the form in which answers are printed."""
 
     cluster: Cluster
+
+    @contextmanager
+    def spark(self) -> Iterator[SparkSession]:
+        """A session for one command."""
+        require_answer(self.client)
+        with quiet_spark(self.cluster.spark) as spark:
+            yield spark
 
 
 def cluster_options(command: F) -> F:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.clusters import At, at_cluster
-from frazil.cli.quiet_spark import quiet_spark
 from frazil.cli.remote import print_table
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def make(
     if offsets:
         parse_ranges(offsets)
     given = _pipeline(file, pipeline_name)
-    with quiet_spark(at.cluster.spark) as spark:
+    with at.spark() as spark:
         made = made_of(
             spark,
             table,
@@ -124,7 +123,7 @@ def publish(at: At, table: str, correction: str) -> None:
     """Bring a correction into the table. A second time does nothing."""
     from frazil.hot.correct import publish as bring
 
-    with quiet_spark(at.cluster.spark) as spark:
+    with at.spark() as spark:
         done = bring(spark, table, correction, catalog=at.client, kafka=at.cluster.kafka, say=_say(at))
     _print(at, done)
 
@@ -170,7 +169,7 @@ def drop(at: At, table: str, correction: str) -> None:
     """Take the branch of a correction away; the table stays as it is."""
     from frazil.hot.correct import drop as take_away
 
-    with quiet_spark(at.cluster.spark) as spark:
+    with at.spark() as spark:
         gone = take_away(spark, table, correction, catalog=at.client)
     if at.as_json:
         click.echo(json.dumps(gone.document(), ensure_ascii=False))

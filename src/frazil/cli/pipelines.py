@@ -58,6 +58,11 @@ def connect(pipelines: Pipelines) -> Client:
     return Client(catalog.uri, warehouse=catalog.warehouse, token=catalog.token, retry=Retry(attempts=3))
 
 
+def require_answer(client: Client) -> None:
+    """A catalog that is away is met at once, and not after the seconds that Spark takes to start."""
+    next(iter(client.namespaces.list()), None)
+
+
 def each(work: Callable[[PipelineConfig], T], pipelines: Pipelines) -> list[T]:
     """The answers in order, asked for side by side: a broker that is down costs its time once.
 
@@ -100,6 +105,8 @@ def starting(pipelines: Pipelines) -> str:
 
 def with_spark(pipelines: Pipelines, work: Callable[[SparkSession], T]) -> T:
     """What `work` makes with a session of its own."""
+    with connect(pipelines) as client:
+        require_answer(client)
     click.echo(starting(pipelines), err=True)
     log = SparkLog.at(None)
     try:

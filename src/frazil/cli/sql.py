@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.clusters import At, at_cluster
-from frazil.cli.quiet_spark import quiet_spark
 from frazil.cli.remote import print_table
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins:
     from frazil.hot.read import sql as reading
 
     bound = None if max_lag is None else parse_duration(max_lag)
-    with nullcontext() if engine == "duckdb" else quiet_spark(at.cluster.spark) as spark:
+    with nullcontext() if engine == "duckdb" else at.spark() as spark:
         answer = reading.query(
             query,
             pins=_parsed(pins),

@@ -58,8 +58,6 @@ def _compared(pipelines: Pipelines) -> list[Verification]:
     for config in pipelines.pipelines:
         kafka_source(config, "verify")
     with connect(pipelines) as client:
-        # A catalog that does not answer is met before Spark is started.
-        client.namespaces.exists(pipelines.pipelines[0].table.namespace)
         return with_spark(
             pipelines,
             lambda spark: [compare(config, spark, client, _say) for config in pipelines.pipelines],
