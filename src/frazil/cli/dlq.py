@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.pipelines import connect, load, with_spark
-from frazil.cli.remote import confirm, plain, print_json
+from frazil.cli.remote import confirm, plain, print_json, yes_option
 from frazil.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def show(file: Path, pipeline: str, position: str, raw: bool, as_json: bool) -> 
     metavar="MODULE:FUNCTION",
     help="A function from the bytes of a record to those of a good one; the module may lie beside FILE.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def replay(
     file: Path,
     pipeline: str,
