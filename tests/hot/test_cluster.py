@@ -314,8 +314,7 @@ def test_other_settings_of_icebergs_catalog_reach_it(
         use_catalog(spark, "pasted", client)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS pasted.pasted")
     spark.sql("CREATE OR REPLACE TABLE pasted.pasted.t AS SELECT 1 AS id")
-    for command in ("sql", "correct"):
-        monkeypatch.setattr(f"frazil.cli.{command}.quiet_spark", lambda _config: nullcontext(spark))
+    monkeypatch.setattr("frazil.cli.clusters.quiet_spark", lambda _config: nullcontext(spark))
     file = tmp_path / "server.yaml"
     file.write_text(
         f"datalake.iceberg.uri: {frazil_sqlite.catalog_uri}\n"

@@ -96,7 +96,7 @@ def test_the_command_says_what_the_file_calls_the_catalog(
         raise Conflict("enough")
 
     monkeypatch.setattr("frazil.hot.correct.correct", correct)
-    monkeypatch.setattr("frazil.cli.correct.quiet_spark", lambda _settings: nullcontext())
+    monkeypatch.setattr("frazil.cli.clusters.At.spark", lambda _at: nullcontext())
     pipelines = {
         "one": {"source": {"topics": "t"}, "schema": {"id": "long"}, "table": "paths.one"},
         "two": {"source": {"topics": "t"}, "schema": {"id": "long"}, "table": "paths.two"},
