@@ -16,8 +16,9 @@ from bench.tables import Contents
 
 #: Batches that are measured as one.
 _STEP = 10
-#: The reader's compiler has to have seen how deletes are read, or the table that is read first looks dearer.
-_WARM_READS, _READS = 3, 3
+#: Java's compiler has to have seen how deletes are read, or the table that is read first looks dearer. It is
+#: done after some twenty reads, or as many as use that many CPU-seconds.
+_WARM_READS, _WARM_CPU_SECONDS, _READS = 20, 60.0, 5
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,15 @@ def _rows(parts: list[Part]) -> int:
 def _read(place: Place, table: str, workload: Workload, found: Measurement) -> float:
     """Of the reads behind those that warm, the middle one."""
     expected = sums_of(workload)
-    used = []
-    for _ in range(_WARM_READS + _READS):
+
+    def once() -> float:
         cpu, sums = place.read(table)
         found.wrong += int(sums != expected)
-        used.append(cpu)
-    return median(used[_WARM_READS:])
+        return cpu
+
+    warming = 0.0
+    for _ in range(_WARM_READS):
+        warming += once()
+        if warming > _WARM_CPU_SECONDS:
+            break
+    return median(once() for _ in range(_READS))

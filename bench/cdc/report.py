@@ -194,8 +194,9 @@ _NOTES = """\
 - *CPU-s/batch* is of every process of the side (driver, JVM, Python workers; JobManager, TaskManager, SQL
   gateway), not of the broker; the catalog's are beside it. *first* and *last* are of the first and the last
   ten batches.
-- *read CPU-s* is of a Spark that belongs to no side, warm, for sums over all columns of all rows after the
-  last batch, checked; *compacted* the same after `rewrite_data_files` of all files.
+- *read CPU-s* is of a Spark that belongs to no side, warm (by 20 such reads, or 60 CPU-s of them), for sums
+  over all columns of all rows after the last batch, checked; *compacted* the same after `rewrite_data_files`
+  of all files.
 - *load* is the load average when the last batch ended. Where it is far above the parallelism, or differs much
   between sides, changes/s cannot be compared and CPU-seconds may be inflated.
 """
