@@ -58,7 +58,7 @@ def spark_session(
     app: str = "frazil",
     s3a: bool = False,
 ) -> SparkSession:
-    """A session with the Iceberg jars and `settings`; on this machine unless `master` says otherwise.
+    """A session with the Iceberg jars and `settings`, on this machine unless `master` or they say otherwise.
 
     `s3a` adds Hadoop's file system for s3a:// locations, for files that are not Iceberg tables. In a program
     that `spark-submit` runs, master, jars and memory are those that it was given.
@@ -70,6 +70,8 @@ def spark_session(
     wanted = _BASE | dict(settings or {})
     builder = SparkSession.builder.appName(app)
     if _SUBMITTED not in os.environ:
+        # A setting counts more than what is usual, and decides how libraries reach the tasks.
+        master = wanted.get("spark.master", master)
         wanted = _here(master, memory) | wanted | _libraries(master, wanted, s3a)
         os.environ["PYSPARK_PYTHON"] = python_of_workers(master, wanted)
         builder = builder.master(master)
