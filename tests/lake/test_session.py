@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from unittest.mock import Mock, patch
 
 import pytest
 
 from frazil.devstack.reference import ReferenceCatalog
-from frazil.lake.session import is_secret, python_of_workers, spark_settings
+from frazil.lake.session import is_secret, python_of_workers, spark_session, spark_settings
 
 PROGRAM = """
 import contextlib, os, pathlib, sys
@@ -52,6 +53,20 @@ def test_the_python_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert python_of_workers("yarn", {}) == "/opt/python/bin/python"
     assert python_of_workers("yarn", {"spark.pyspark.python": "env/bin/python"}) == "env/bin/python"
     assert python_of_workers("local", {}) == sys.executable
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize(("master", "shipped"), [("spark://head:7077", True), ("local[3]", False)])
+def test_a_master_by_a_setting_decides_how_libraries_reach_tasks(
+    master: str, shipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = Mock()
+    builder.appName = builder.master = builder.config = Mock(return_value=builder)
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", builder)
+    with patch.dict(os.environ):
+        spark_session({"spark.master": master})
+    told = {call.args[0] for call in builder.config.call_args_list}
+    assert ("spark.jars" in told, "spark.driver.extraClassPath" in told) == (shipped, not shipped)
 
 
 def test_settings_that_are_secrets() -> None:

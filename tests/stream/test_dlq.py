@@ -79,6 +79,8 @@ def test_a_repair_that_fails_for_one_letter_puts_the_others_back(world: World, l
     assert (done.letters, done.rows, [bad.offset for bad in done.still_bad]) == (1, 1, [0, 2])
     assert done.still_bad[0].reason.startswith("the repair function failed: JSONDecodeError: ")
     assert offsets(world, lake, pipeline) == [0, 2]
+    again = replay(pipeline, world.spark, lake, Choice(), halved)
+    assert (again.letters, [bad.offset for bad in again.still_bad]) == (0, [0, 2]), "none is left to repair"
 
 
 def test_a_corrected_schema_is_enough(world: World, lake: Lake) -> None:
