@@ -72,7 +72,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     line: str
     #: Commit order, as `frazil.core.changes` makes it.
     at: tuple[int, int, int]
-    #: When the database made the change, milliseconds since 1970.
+    #: When the database made the youngest change so far, milliseconds since 1970: not always this one, as
+    #: some tell when a statement began.
     ts: int
 
 
@@ -103,6 +104,8 @@ class Stamp(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     batch: int | None = None
     #: Of change data: the highest change applied, by topic and partition (None: there was none).
     marks: dict[str, tuple[Mark | None, ...]] = {}
+    #: The last truncate applied, by topic: what any partition has from before it is void.
+    floors: dict[str, Mark] = {}
     #: Which life of the source the marks are of; raised by the user after it was restored or replaced.
     incarnation: int = 0
 

@@ -202,6 +202,7 @@ class PipelineWriter:
         query: str | None = None,
         batch: int | None = None,
         marks: Mapping[str, tuple[Mark | None, ...]] | None = None,
+        floors: Mapping[str, Mark] | None = None,
         incarnation: int | None = None,
     ) -> Stamp:
         """Make the files of a round, by table, part of their tables: of all or of none.
@@ -223,6 +224,7 @@ class PipelineWriter:
             query=last.query if query is None else query,
             batch=last.batch if batch is None else batch,
             marks=last.marks if marks is None else dict(marks),
+            floors=last.floors if floors is None else dict(floors),
             incarnation=last.incarnation if incarnation is None else incarnation,
         )
         companions = self._written(ticket, files)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from tests.stream.cdc.changing import UNCHANGED, ChangingTable
+from tests.stream.support import delete_topic
 from tests.stream.world import World
 
 from frazil.core.errors import BadRecord, FrazilError, InvalidConfig, SourceChanged
@@ -189,6 +190,28 @@ def test_one_failing_table_does_not_stop_the_others(world: World, producer: Prod
     assert [letter["offset"] for letter in world.rows("cdc_many_letters", ("offset",))] == [1]
 
 
+def test_a_topic_that_is_gone_stops_its_table_alone(world: World, producer: Producer) -> None:
+    kept, gone = topic_of(world, "kept"), topic_of(world, "gone")
+    source = ChangingTable()
+    source.put(id=1, word="a")
+    for topic in (kept, gone):
+        source.send(producer, topic, source.events)
+    source.events.clear()
+    line = pipeline(world, kept, "cdc_topics_{table}", topics=[kept, gone], freshness="100ms")
+    with world.running(line) as run:
+        both = ("cdc_topics_kept", "cdc_topics_gone")
+        run.until(lambda: all(world.exists(table) and rows(world, table) for table in both))
+        delete_topic(world.kafka.admin, gone)
+        stopped = "paths.cdc_topics_gone"
+        run.until(lambda: any(isinstance(e, TableStopped) and e.table == stopped for e in run.seen.events))
+        source.put(id=2, word="b")
+        source.send(producer, kept)
+        run.until(lambda: rows(world, "cdc_topics_kept") == source.rows)
+        assert not run.stopped()
+    assert "is gone" in run.errors[line.name].message
+    assert len(rows(world, "cdc_topics_gone")) == 1
+
+
 @dataclass
 class Clock:
     """Stands still, until somebody moves it."""
@@ -257,6 +280,57 @@ def test_every_change_as_a_row(world: World, producer: Producer) -> None:
         found = world.rows(table, ("_offset",))
         assert [(row["_offset"], row["_op"], row["word"]) for row in found] == expected
     assert rows(world, "cdc_both") == {}
+
+
+def test_a_truncate_leaves_every_change_in_the_log(world: World, producer: Producer) -> None:
+    """Another partition's changes from before it come a round later: void for the rows alone."""
+    topic = world.kafka.create_topic(topic_of(world).replace("orders", "wide"), partitions=2)
+    source = ChangingTable()
+    source.put(id=1, word="void")
+    source.put(id=2, word="void")
+    first, second = source.events
+    source.events = []
+    source.truncate()
+    (truncate,), source.events = source.events, []
+    source.put(id=2, word="new")
+    line = pipeline(world, topic, "cdc_emptied", changes={"mode": "changelog"})
+    for partition, events in ((0, [first, truncate]), (1, [second, *source.events])):
+        for key, value, headers in events:
+            producer.produce(topic, value, key, partition=partition, headers=dict(headers))
+        assert producer.flush(120) == 0
+        world.run(line)
+    assert rows(world, "cdc_emptied") == source.rows == {(2,): {"id": 2, "word": "new"}}
+    found = world.rows("cdc_emptied_changes", ("_partition", "_offset"))
+    told = [(row["_partition"], row["_op"], row["id"], row["word"]) for row in found]
+    assert told == [
+        (0, "create", 1, "void"),
+        (0, "truncate", None, None),
+        (1, "create", 2, "void"),
+        (1, "create", 2, "new"),
+    ]
+
+
+def test_two_topics_of_one_table(world: World, producer: Producer) -> None:
+    """They would take it from each other: the one that came first keeps it."""
+    prefix, source = topic_of(world).removesuffix(".inv.orders"), ChangingTable()
+    here, there = (world.kafka.create_topic(f"{prefix}.{name}.orders", partitions=1) for name in ("a", "b"))
+    source.put(id=1, word="kept")
+    source.send(producer, here)
+    world.run(pipeline(world, here, "cdc_shared_{table}"))
+    other = ChangingTable()
+    other.put(id=1, word="other")
+    other.send(producer, there)
+    source.put(id=2, word="more")
+    source.send(producer, here)
+    for topics in ([here, there], [there, here]):
+        with pytest.raises(
+            InvalidConfig, match=f"{there} has the same table as {here}, paths.cdc_shared_orders"
+        ):
+            world.run(pipeline(world, here, "cdc_shared_{table}", topics=topics))
+        assert rows(world, "cdc_shared_orders") == source.rows
+    with pytest.raises(InvalidConfig, match=r"`\{schema\}`"):
+        world.run(pipeline(world, here, "cdc_shared_anew_{table}", topics=[here, there]))
+    assert rows(world, "cdc_shared_anew_orders") == source.rows
 
 
 def test_soft_deletes(world: World, producer: Producer) -> None:

@@ -44,7 +44,7 @@ def one_by_one(changes: Sequence[Change], mark: Mark | None) -> tuple[list[int],
             if ts > mark.ts:
                 raise SourceChanged("reset")
             continue
-        mark = Mark("lsn", at, ts)
+        mark = Mark("lsn", at, ts if mark is None else max(ts, mark.ts))
         kept.append(number)
     return kept, mark
 
@@ -78,6 +78,19 @@ def test_a_reset_names_the_offset() -> None:
         admit(batch(changes[1:]), Mark("lsn", (9, 0, 0), 50), "orders-0")
 
 
+def test_a_long_statement_that_is_committed_last_is_no_reset() -> None:
+    """Its change has the highest place and an older time than the one before, which is then sent again."""
+    short, long = (Op.UPDATE, (5, 0, 0), 90), (Op.UPDATE, (6, 0, 0), 40)
+    _, mark = admit(batch([short, long]), None, "orders-0")
+    assert mark == Mark("lsn", (6, 0, 0), 90)
+    found, after = admit(batch([short, long]), mark, "orders-0")
+    assert found is not None
+    assert found.tolist() == [1]
+    assert after == mark
+    with pytest.raises(SourceChanged, match="younger than all before it"):
+        admit(batch([(Op.UPDATE, (5, 0, 0), 91)]), mark, "orders-0")
+
+
 def test_another_count_is_another_source() -> None:
     mark = Mark("binlog:7", (1, 0, 0), 50)
     with pytest.raises(SourceChanged, match="counted by binlog:7, and now by lsn"):
@@ -97,5 +110,5 @@ def test_a_column_orders_the_changes_of_one_key_only() -> None:
 def test_raised() -> None:
     low, high, other = Mark("lsn", (1, 0, 0), 9), Mark("lsn", (2, 0, 0), 1), Mark("gtid:0", (0, 0, 0), 1)
     assert raised(None, low) == raised(low, low) == low
-    assert raised(low, high) == raised(high, low) == high
+    assert raised(low, high) == raised(high, low) == Mark("lsn", (2, 0, 0), 9)
     assert raised(high, other) == other

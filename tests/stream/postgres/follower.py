@@ -74,6 +74,9 @@ class Follower:
         self.feed.landed(self.plan)
         return self.stamp.encode()
 
+    def troubles(self) -> dict[str, str]:
+        return {topic: f"{type(e).__name__}: {e.message}" for topic, e in self.feed.troubles.items()}
+
     def goal(self) -> int:
         """Rounds of a bounded run."""
         goal = self.feed.goal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -145,9 +146,16 @@ def test_a_new_table_and_new_columns_while_running(shop: Shop, remote: Remote) -
     columns = [[f["field"] for f in record[4]["schema"]["fields"][1]["fields"]] for record in records]
     assert columns == [["id", "w"], ["id", "w", "n"]]
     remote.ask("land")
-    shop.run("DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY)")
-    with pytest.raises(Refused, match=r"SourceChanged.*public.b was dropped and made again"):
-        remote.ask("take", count=1)
+    shop.run("DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (3)")
+    shop.run('CREATE TABLE "c d" (id int PRIMARY KEY); CREATE TABLE c_d (id int PRIMARY KEY)')
+    shop.run("INSERT INTO a VALUES (2, 'z')")
+    # The others go on.
+    records = remote.ask("take", count=1)
+    assert [(record[0], record[3]["payload"]["id"]) for record in records] == [(f"{shop.name}.public.a", 2)]
+    wait_until(lambda: remote.ask("take", count=1) and len(remote.ask("troubles")) == 2, "both troubles")
+    found = remote.ask("troubles")
+    assert re.match(r"SourceChanged.*public.b was dropped and made again", found[f"{shop.name}.public.b"])
+    assert re.match(r"InvalidConfig.*share the topic", found[f"{shop.name}.public.c_d"])
 
 
 def test_a_snapshot_that_was_not_finished_begins_anew(shop: Shop, remote: Remote) -> None:

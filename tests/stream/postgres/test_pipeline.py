@@ -135,3 +135,32 @@ def test_a_table_that_cannot_go_on_stops_no_other(
     assert [row["id"] for row in in_lake(catalog, shop, "dated")] == [1, 3], "the slot had waited for it"
     assert len(catalog.load_table((shop.name, "letters")).scan().to_arrow()) == 1
     assert shop.moves_past(at)
+
+
+@pytest.mark.exhaustive
+def test_a_table_that_cannot_be_followed_stops_no_other(
+    shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
+) -> None:
+    """One that was dropped and made again, and one that this user may not put into the publication."""
+    shop.run("CREATE TABLE kept (id int PRIMARY KEY); CREATE TABLE remade (id int PRIMARY KEY)")
+    shop.run("INSERT INTO kept VALUES (1); INSERT INTO remade VALUES (1)")
+    shop.run(f"CREATE PUBLICATION frazil_{shop.name} FOR TABLE kept, remade")
+    shop.run(f"CREATE ROLE {shop.name}_reader LOGIN REPLICATION PASSWORD 's3cret'")
+    rights = f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {shop.name}_reader"
+    shop.run(rights)
+    given = config(shop, frazil_sqlite)
+    (pipeline,) = given["pipelines"].values()
+    pipeline["source"]["postgres"] |= {"user": f"{shop.name}_reader", "password": "s3cret"}
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    shop.run(f"CREATE TABLE others (id int PRIMARY KEY); {rights}; INSERT INTO kept VALUES (2)")
+    shop.run(f"DROP TABLE remade; CREATE TABLE remade (id int PRIMARY KEY); {rights}")
+    shop.run(f"ALTER PUBLICATION frazil_{shop.name} ADD TABLE remade")
+    with Run(given, "--once") as run:
+        assert run.wait() == 1, run.story()
+        told = {event["table"]: event["error"] for event in run.events("table-stopped")}
+    assert "was dropped and made again" in told.pop(f"{shop.name}.remade")
+    assert "ADD TABLE" in told.pop(f"{shop.name}.others")
+    assert not told
+    assert in_lake(catalog, shop, "kept") == in_database(shop, "kept") == [{"id": 1}, {"id": 2}]
+    assert in_lake(catalog, shop, "remade") == [{"id": 1}]

@@ -25,6 +25,7 @@ from frazil.stream.cdc.feed import ChangeFeed
 from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.line import Done, Line
 from frazil.stream.cdc.loop import ChangeLoop
+from frazil.stream.cdc.neighbours import Neighbours
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import JsonFormat, KafkaSource, Limits, PipelineConfig, TableConfig
 from frazil.stream.events import CaughtUp, TableStopped
@@ -181,7 +182,9 @@ class TieringLoop(ChangeLoop):
         if topic in self._lines:
             self._forget_keys(self._lines[topic])
         first = functools.partial(self._feed.first, topic)
-        lane = Lane(table.pipeline(self._service.kafka), self._lake, self._keys, topic, first)
+        # Who lists tables finds each once, with one topic.
+        alone = Neighbours(())
+        lane = Lane(table.pipeline(self._service.kafka), self._lake, self._keys, topic, first, alone)
         self._lines[topic] = Line(lane, failures=failures)
 
     def _leave(self, topic: str) -> None:

@@ -79,17 +79,23 @@ class KafkaChanges:
         self._source = source
         self._log = KafkaLog(source)
         self._view: LogView | None = None
+        #: Topics that were there once.
+        self._seen: set[str] = set()
         self._reader = KafkaReader(source.settings, keys=True, headers=True)
         #: By what the names of a connector's topics begin with.
         self._transactions: dict[str, Transactions] = {}
 
     def topics(self) -> Sequence[str]:
         self._view = self._log.look()
-        self._log.require(self._view.missing)
+        # One that was deleted stops its own table alone: the plan for it tells.
+        self._log.require(name for name in self._view.missing if name not in self._seen)
+        self._seen |= self._view.topics.keys()
         return sorted(self._view.topics)
 
     def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
-        """Each topic is planned alone."""
+        """Each topic is planned alone; nobody asks for those of tables that stopped."""
+        if self._source.pattern is None:
+            self._log.select(topic for topic in self._source.topics if topic in stamps)
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), {topic: self._log.start(self._source.start)[topic]}

@@ -26,6 +26,7 @@ from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.cdc.change_log import LOG_COLUMNS, log_schema
 from frazil.stream.cdc.changes import Shape
 from frazil.stream.cdc.naming import lane_config
+from frazil.stream.cdc.neighbours import Neighbours
 from frazil.stream.cdc.order import raised
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.cdc.shapes import grown
@@ -77,6 +78,7 @@ class Lane:
         keys: TableKeys,
         topic: str,
         first: Callable[[], tuple[str, dict[str, Position]]],
+        neighbours: Neighbours,
     ) -> None:
         config = lane_config(config, topic)
         assert config.changes is not None, "the pipeline reads changes"
@@ -89,6 +91,7 @@ class Lane:
         self._lake = lake
         self._keys = keys
         self._first = first
+        self._neighbours = neighbours
         self._name = config.table.name
         self._key = config.changes.key
         self._keyed: KeyedTable | None = None
@@ -175,6 +178,7 @@ class Lane:
             self._asking(),
             schema=self._columns(),
             marks=self._marks(),
+            floor=self._floor(),
             rows=self._place(self.rows, ticket),
             log=self._place(self.log, ticket),
             letters=self._place(self._letters, ticket),
@@ -244,6 +248,7 @@ class Lane:
             written=result.upserted,
             watermark=watermark(result.slices, self.stamp.watermark),
             marks={self.topic: self._raised(turn.plan, result)},
+            floors=self._floors(result),
             incarnation=self._changes.incarnation,
         )
         result.upserted -= 0 if found is None else found.late
@@ -313,18 +318,29 @@ class Lane:
                 ) from None
 
     def _marks(self) -> tuple[Mark | None, ...]:
-        if self._changes.incarnation > self.stamp.incarnation:
-            return ()
-        return self.stamp.marks.get(self.topic, ())
+        return () if self._begins_anew else self.stamp.marks.get(self.topic, ())
+
+    def _floor(self) -> Mark | None:
+        return None if self._begins_anew else self.stamp.floors.get(self.topic)
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether nothing from before can be compared with the source as it is now."""
+        return self._changes.incarnation > self.stamp.incarnation
+
+    def _floors(self, result: LaneResult) -> dict[str, Mark]:
+        floor = self._floor()
+        if result.floor is not None:
+            floor = raised(floor, result.floor)
+        return {} if floor is None else {self.topic: floor}
 
     def _raised(self, plan: RoundPlan, result: LaneResult) -> tuple[Mark | None, ...]:
         before = self._marks()
         marks = []
         for partition in range(len(plan.positions[self.topic].next)):
             mark = before[partition] if partition < len(before) else None
-            for higher in (result.marks.get(partition), result.floor):
-                mark = mark if higher is None else raised(mark, higher)
-            marks.append(mark)
+            higher = result.marks.get(partition)
+            marks.append(mark if higher is None else raised(mark, higher))
         return tuple(marks)
 
     def _place(self, table: LakeTable | None, ticket: RoundTicket) -> Place | None:
@@ -382,13 +398,16 @@ class Lane:
         assert self.home is not None, "the tables are there"
         config = self._config
         self._require_order(self.home.schema)
-        self._require_life(find_stamp(self.home, config.name))
+        stamp = find_stamp(self.home, config.name)
+        self._require_life(stamp)
+        tables = [table for table in (self.rows, self.log) if table is not None]
+        self._neighbours.take(self.topic, tables, stamp)
         self._writer = PipelineWriter.claim(
             self._lake, self.home, config.name, self._first, config.hash, patience
         )
         self._keys.add(self.home)
-        for table in (self.rows, self.log):
-            if table is not None and table is not self.home:
+        for table in tables:
+            if table is not self.home:
                 self._join(table)
         if config.dead_letters is not None:
             self._letters = self._dead_letters()

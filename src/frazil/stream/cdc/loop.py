@@ -18,6 +18,7 @@ from frazil.stream.cdc.feed import ChangeFeed, feed_of
 from frazil.stream.cdc.jobs import ChangeJobs
 from frazil.stream.cdc.lane import Lane, LaneTurn
 from frazil.stream.cdc.line import Done, Line
+from frazil.stream.cdc.neighbours import Neighbours
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import Limits
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
@@ -72,7 +73,7 @@ class ChangeLoop(Loop):
 
     def _goes_on(self, done: Done) -> bool:
         """Whether the next round comes at once."""
-        waiting = any(sum(line.lags) + line.past for line in self._lines.values())
+        waiting = any(sum(line.lags) + line.past for line in self._lines.values() if line.ready)
         return done.again or bool(done.plans and waiting)
 
     def _idle(self) -> None:
@@ -93,6 +94,7 @@ class ChangeLoop(Loop):
         self._lake = self._connect()
         self._feed: ChangeFeed = self._make_feed()
         self._lines: dict[str, Line] = {}
+        self._neighbours = Neighbours(self._lines.keys())
         self._keys = TableKeys(self._spark.sparkContext)
         self._jobs = ChangeJobs(self._spark.sparkContext, config.limits.bytes_per_record)
         self._caretaker = Caretaker(
@@ -134,9 +136,8 @@ class ChangeLoop(Loop):
     def _find_lanes(self) -> None:
         for topic in self._feed.topics():
             if topic not in self._lines:
-                lane = Lane(
-                    self._config, self._lake, self._keys, topic, functools.partial(self._feed.first, topic)
-                )
+                first = functools.partial(self._feed.first, topic)
+                lane = Lane(self._config, self._lake, self._keys, topic, first, self._neighbours)
                 self._lines[topic] = Line(lane)
         for line in self._lines.values():
             if line.ready and not line.opened:

@@ -1,8 +1,10 @@
 """Which changes count: those that a source sends again are left out, and a source that was reset is noticed.
 
 A partition is read in log order, and its changes come in the order in which the database committed them. One
-below the highest so far was sent again (a connector that restarts goes back a little), unless it is younger:
-then the database counts anew, because it was restored or replaced, and nothing can be compared any more.
+below the highest so far was sent again (a connector that restarts goes back a little), unless it is younger
+than all of them: then the database counts anew, because it was restored or replaced, and nothing can be
+compared any more. Not than the highest alone: databases that tell when a statement began may commit a younger
+change first.
 """
 
 from __future__ import annotations
@@ -41,19 +43,20 @@ def admit(
     if mark is not None:
         at = [np.concatenate(([before], after)) for before, after in zip(mark.at, at, strict=True)]
         ts = np.concatenate(([mark.ts], ts))
-    below, holder = _below(at)
+    below, highest = _below(at)
     if below is None:
-        return None, _mark(counted, at, ts, len(ts) - 1)
-    _require_replays(below, holder, ts, offsets, where)
-    highest = int(holder[-1])
+        return None, _mark(counted, at, ts, highest)
+    _require_replays(below, ts, offsets, where)
     gone = below if mark is None else below[1:]
     kept = np.setdiff1d(np.arange(len(order)), rows[gone])
     return kept, _mark(counted, at, ts, highest)
 
 
 def raised(mark: Mark | None, at: Mark) -> Mark:
-    """The higher of the two; of different lines the newer one."""
-    return at if mark is None or mark.line != at.line or mark.at < at.at else mark
+    """The higher of the two, with the younger time; of different lines the newer one."""
+    if mark is None or mark.line != at.line:
+        return at
+    return Mark(at.line, max(mark.at, at.at), max(mark.ts, at.ts))
 
 
 def mark_at(order: pa.RecordBatch, row: int) -> Mark | None:
@@ -64,13 +67,13 @@ def mark_at(order: pa.RecordBatch, row: int) -> Mark | None:
     return Mark(found["line"], (found["at0"], found["at1"], found["at2"]), found["ts"])
 
 
-def not_below(order: pa.Table, floor: Mark) -> pa.Array:
+def not_below(order: pa.Table | pa.RecordBatch, floor: Mark) -> pa.Array:
     """Which changes are not known to be older than the floor."""
     at = [order.column(name).to_numpy() for name in ("at0", "at1", "at2")]
     low = np.zeros(len(order), np.bool_)
     for numbers, bound in zip(reversed(at), reversed(floor.at), strict=True):
         low = (numbers < bound) | ((numbers == bound) & low)
-    same = pc.fill_null(pc.equal(order.column("line"), floor.line), False).to_numpy()
+    same = pc.fill_null(pc.equal(order.column("line"), floor.line), False).to_numpy(zero_copy_only=False)
     reads = order.column("op").to_numpy() == int(Op.READ)
     return pa.array(~(low & same & ~reads))
 
@@ -87,36 +90,36 @@ def _line(lines: pa.StringArray, mark: Mark | None, offsets: _Numbers, where: st
     return str(expected)
 
 
-def _below(at: list[_Numbers]) -> tuple[_Truths | None, _Numbers]:
-    """Which are below one before them (None: none is), and the row of the highest up to each."""
+def _below(at: list[_Numbers]) -> tuple[_Truths | None, int]:
+    """Which are below one before them (None: none is), and the last row of the highest."""
     first, second, third = (np.diff(numbers) for numbers in at)
     rising = (first > 0) | ((first == 0) & ((second > 0) | ((second == 0) & (third >= 0))))
     if rising.all():
-        return None, np.arange(0)
+        return None, len(at[0]) - 1
     order = np.lexsort(at[::-1])
     moved = np.zeros(len(order), np.bool_)
     for numbers in at:
         moved[1:] |= np.diff(numbers[order]) != 0
     rank = np.empty(len(order), np.int64)
     rank[order] = np.cumsum(moved)
-    highest = np.maximum.accumulate(rank)
-    holder = np.maximum.accumulate(np.where(rank == highest, np.arange(len(rank)), 0))
-    return rank < highest, holder
+    return rank < np.maximum.accumulate(rank), int(np.flatnonzero(rank == rank.max())[-1])
 
 
-def _require_replays(below: _Truths, holder: _Numbers, ts: _Numbers, offsets: _Numbers, where: str) -> None:
-    younger = np.flatnonzero(below & (ts > ts[holder]))
+def _require_replays(below: _Truths, ts: _Numbers, offsets: _Numbers, where: str) -> None:
+    younger = np.flatnonzero(below[1:] & (ts[1:] > np.maximum.accumulate(ts)[:-1])) + 1
     if len(younger):
         row = int(younger[0])
         # Counted from the end: the mark may stand before the first change.
         offset = int(offsets[row - len(below)])
         raise _reset(
-            where, offset, "it is younger than the last one and stands before it in the log of the database"
+            where,
+            offset,
+            "it is younger than all before it and stands before one of them in the database's log",
         )
 
 
 def _mark(line: str, at: list[_Numbers], ts: _Numbers, row: int) -> Mark:
-    return Mark(line, (int(at[0][row]), int(at[1][row]), int(at[2][row])), int(ts[row]))
+    return Mark(line, (int(at[0][row]), int(at[1][row]), int(at[2][row])), int(ts.max()))
 
 
 def _reset(where: str, offset: int, found: str) -> SourceChanged:

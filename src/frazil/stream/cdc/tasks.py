@@ -204,6 +204,9 @@ class _LaneReading:
             self._put(self.lane.log, "log", logged(rows, order, changes.raw))
         if self.lane.rows is None:
             return
+        if self.lane.floor is not None:
+            above = not_below(order, self.lane.floor)
+            rows, order = rows.filter(above), order.filter(above)
         if self.lane.inserts:
             self._put(self.lane.rows, "rows", rows)
             self._inserted += len(rows)

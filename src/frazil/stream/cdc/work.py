@@ -50,6 +50,8 @@ class LaneWork:
     log: Place | None = None
     #: The table of bad records; None: the first one stops the lane.
     letters: Place | None = None
+    #: The last truncate: changes from before it are of rows that are gone.
+    floor: Mark | None = None
     #: A column that marks rows as deleted, instead of removing them.
     soft_delete: str | None = None
     #: Whether to tell in which transaction what was read ends.

@@ -68,6 +68,8 @@ class PostgresChanges:
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         planned = self._planned
+        if topic in self._feed.troubles:
+            raise self._feed.troubles[topic]
         if planned is None:
             return RoundPlan((), dict(stamp.positions), 0, {})
         slices = [part for task in planned.tasks for part in task if part.topic == topic]

@@ -74,6 +74,11 @@ class PostgresFeed:
         tasks = min(parallelism, -(-total // limits.records_per_task))
         return RoundPlan(cut(parts, max(1, tasks)), dict(stamp.positions) | positions, total, lags)
 
+    @property
+    def troubles(self) -> Mapping[str, FrazilError]:
+        """By topic: why a table cannot go on, while the others do."""
+        return {} if self._session is None else self._session.troubles
+
     def stop(self, topics: Iterable[str]) -> None:
         """Others go on without them; the slot waits for them."""
         if self._session is not None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from frazil.core.errors import FrazilError, InvalidConfig, RoundFailed, SourceChanged, Unavailable
+from frazil.core.errors import FrazilError, InvalidConfig, NotAllowed, RoundFailed, SourceChanged, Unavailable
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.postgres.database import Database, Slot, SourceTable, explain, slot_gone
 from frazil.stream.postgres.engine import MESSAGE_PREFIX, Engine, snapshot_properties, stream_properties
@@ -45,6 +45,8 @@ class Session:
         self._logs: dict[str, TopicLog] = {}
         self._tables: dict[str, SourceTable] = {}
         self._refused: set[str] = set()
+        #: By topic: why its table cannot go on, which is its own affair.
+        self.troubles: dict[str, FrazilError] = {}
         self._stream: Engine | None = None
         self._snapshot: Engine | None = None
         #: Tables whose rows are to be read.
@@ -244,10 +246,28 @@ class Session:
     def _publish(self) -> list[SourceTable]:
         """The tables to follow, all of them in the publication."""
         tables = [table for table in self._database.tables() if self._usable(table)]
-        self._database.publish([table for table in tables if not table.published])
-        return tables
+        fresh = [table for table in tables if not table.published]
+        try:
+            self._database.publish(fresh)
+        except NotAllowed:
+            if len(fresh) == len(tables):
+                raise
+            for table in fresh:
+                self._publish_alone(table)
+        return [table for table in tables if self._topic(table) not in self.troubles]
+
+    def _publish_alone(self, table: SourceTable) -> None:
+        try:
+            self._database.publish([table])
+        except NotAllowed as error:
+            self.troubles[self._topic(table)] = error
+
+    def _topic(self, table: SourceTable) -> str:
+        return self._source.topic(table.schema, table.name)
 
     def _usable(self, table: SourceTable) -> bool:
+        if self._topic(table) in self.troubles:
+            return False
         if table.identified and table.readable:
             return True
         reason = (
@@ -268,12 +288,14 @@ class Session:
         """Begin to follow those that are new."""
         fresh = []
         for table in tables:
-            topic = self._source.topic(table.schema, table.name)
+            topic = self._topic(table)
             known = self._logs.get(topic)
             position = self._positions.get(topic)
             before = known.id if known else position.id if position else _UNKNOWN
-            if before != _UNKNOWN:
-                self._check_same(table, topic, before)
+            if before not in (_UNKNOWN, table.oid):
+                self.troubles[topic] = self._another(table, topic, before, tables)
+                self.stop([topic])
+                continue
             if known is None:
                 log = TopicLog.at(position, table.oid)
                 log.done = log.done or (self._source.snapshot is Snapshot.NEVER and not log.asked)
@@ -283,15 +305,21 @@ class Session:
                     fresh.append(table)
             elif known.id == _UNKNOWN:
                 known.id = table.oid
-        self._waiting += fresh
+        self._waiting += [table for table in fresh if self._topic(table) not in self.troubles]
 
-    def _check_same(self, table: SourceTable, topic: str, oid: str) -> None:
-        if oid != table.oid:
-            raise SourceChanged(
-                f"pipeline {self._pipeline}: the table {table.full_name} was dropped and made again (its oid "
-                f"was {oid} and is {table.oid}); what was read of the old one is still in the lake. Nothing "
-                f"was written; drop the copy of {topic} there, and the next run reads its rows anew"
-            )
+    def _another(self, table: SourceTable, topic: str, oid: str, tables: list[SourceTable]) -> FrazilError:
+        """What to say of a table that is not the one which the topic was of."""
+        for other in tables:
+            if other.oid == oid:
+                return InvalidConfig(
+                    f"the tables {other.full_name} and {table.full_name} share the topic {topic}, in whose "
+                    "name all but letters, digits, dots and - become _: leave one of them out, or rename it"
+                )
+        return SourceChanged(
+            f"pipeline {self._pipeline}: the table {table.full_name} was dropped and made again (its oid "
+            f"was {oid} and is {table.oid}); what was read of the old one is still in the lake. Nothing "
+            f"was written; drop the copy of {topic} there, and the next run reads its rows anew"
+        )
 
     def _budget(self, records: int, ready: int) -> int:
         """Half of the memory at most, so that the other half can be filled meanwhile."""
