@@ -49,6 +49,11 @@ class Line:
         return self.error is None and self.rests_until <= time.monotonic()
 
     @property
+    def waiting(self) -> bool:
+        """Whether there is more to read for it, as far as it knows; one that stopped waits for the user."""
+        return self.ready and sum(self.lags) + self.past > 0
+
+    @property
     def slowness(self) -> int:
         """Lines with less go first: who commits slowly is waited for by nobody. Of most it is the same."""
         return math.ceil(math.log2(max(1.0, self.commit_seconds)))

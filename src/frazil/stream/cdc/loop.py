@@ -73,7 +73,7 @@ class ChangeLoop(Loop):
 
     def _goes_on(self, done: Done) -> bool:
         """Whether the next round comes at once."""
-        waiting = any(sum(line.lags) + line.past for line in self._lines.values() if line.ready)
+        waiting = any(line.waiting for line in self._lines.values())
         return done.again or bool(done.plans and waiting)
 
     def _idle(self) -> None:
