@@ -2,8 +2,9 @@
 
     make example
 
-starts a store and a server of its own. To use yours, set LAKEKEEPER to its address and WAREHOUSE to the name
-of a warehouse on S3 that vends credentials; if it asks who you are, also TOKEN, or OAUTH_CLIENT_ID and so on.
+starts a store and a server of its own. To use yours, set LAKEKEEPER to its address and WAREHOUSE (or
+FRAZIL_WAREHOUSE) to the name of a warehouse on S3 that vends credentials; if it asks who you are, also TOKEN,
+or OAUTH_CLIENT_ID and so on.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def step_outside(spark: SparkSession, keys: VendedCredentials) -> None:
 def connection() -> Iterator[Client]:
     """A client of your server, or of one that lives as long as this program."""
     if "LAKEKEEPER" in os.environ:
-        with Client(warehouse=os.environ.get("WAREHOUSE")) as client:
+        warehouse = os.environ.get("WAREHOUSE") or os.environ.get("FRAZIL_WAREHOUSE")
+        with Client(warehouse=warehouse) as client:
             yield client
         return
     from frazil.devstack.frazil_server import FrazilServer

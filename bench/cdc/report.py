@@ -121,7 +121,15 @@ class Report:
             if (cost := self._cost(side)) is not None:
                 label = next(m.label for m in self.measurements if m.side == side)
                 lines.append(f"{label}: all batches and one read took {cost:.1f} CPU-s")
-        return lines
+        return [*lines, *self._writes_alone()]
+
+    def _writes_alone(self) -> list[str]:
+        """Beside a ratio that has a read in it."""
+        found = [m for m in self.measurements if m.side in (*OURS, "flink") and m.read_cpu]
+        if "flink" not in {m.side for m in found}:
+            return []
+        each = "; ".join(f"{m.label} {m.batch_cpu:.2f}" for m in found)
+        return [f"`cdc.flink_ratio` is of all batches and one read. A batch alone, in CPU-s: {each}"]
 
     def as_json(self) -> dict[str, Any]:
         return {

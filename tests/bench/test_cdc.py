@@ -72,6 +72,8 @@ def test_figures_of_the_format_that_costs_less_have_the_goals_names() -> None:
         "cdc.read_ratio.v2": 3.0,
         "cdc.rows_wrong": 0,
     }
+    alone = "`cdc.flink_ratio` is of all batches and one read. A batch alone, in CPU-s: "
+    assert f"{alone}frazil2 4.00; frazil3 1.00; flink 6.00" in report.notes()
 
 
 @pytest.mark.exhaustive

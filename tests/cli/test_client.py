@@ -76,15 +76,19 @@ def test_a_client_s_life(tmp_path: Path) -> None:
     assert "etl" in text
     assert "frz_" not in text
     assert "scrypt" not in text
-    assert ok(tmp_path, "delete", "bi.reader-2") == "deleted client bi.reader-2\n"
+    asked = client(tmp_path, "delete", "bi.reader-2")
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert "Delete the client bi.reader-2? Say --yes if you mean it" in asked.stderr
+    assert len(rows(tmp_path)) == 2
+    assert ok(tmp_path, "delete", "bi.reader-2", "--yes") == "deleted client bi.reader-2\n"
     assert [name for name, _, _ in rows(tmp_path)] == ["etl"]
 
 
 def test_the_last_client_is_not_deleted_by_mistake(tmp_path: Path) -> None:
     ok(tmp_path, "create", "only")
-    assert "--last" in refused(tmp_path, "delete", "only")
+    assert "--last" in refused(tmp_path, "delete", "only", "--yes")
     assert len(rows(tmp_path)) == 1
-    ok(tmp_path, "delete", "only", "--last")
+    ok(tmp_path, "delete", "only", "--last", "--yes")
     assert rows(tmp_path) == []
 
 
@@ -102,7 +106,7 @@ def test_a_name_that_is_none_changes_nothing(tmp_path: Path) -> None:
 
 def test_what_is_not_there_and_what_is(tmp_path: Path) -> None:
     assert "no client nobody" in refused(tmp_path, "rotate", "nobody")
-    assert "no client nobody" in refused(tmp_path, "delete", "nobody")
+    assert "no client nobody" in refused(tmp_path, "delete", "nobody", "--yes")
     ok(tmp_path, "create", "etl")
     before = rows(tmp_path)
     assert "exists already" in refused(tmp_path, "create", "etl")

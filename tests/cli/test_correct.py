@@ -57,3 +57,20 @@ def test_what_is_right_goes_on_to_a_catalog_that_is_away(command: Command, query
         failed = command(*options, "--uri", "http://127.0.0.1:9")
         assert failed.returncode == 1
         assert "Is it up, and is this its address?" in failed.stderr
+
+
+def test_a_branch_is_not_dropped_unasked(command: Command) -> None:
+    asked = command("correct", "drop", "shop.orders", "1a2b3c4d")
+    assert asked.returncode == 2
+    assert "Drop the correction 1a2b3c4d of shop.orders? Say --yes if you mean it" in asked.stderr
+    failed = command("correct", "drop", "shop.orders", "1a2b3c4d", "--yes", "--uri", "http://127.0.0.1:9")
+    assert failed.returncode == 1
+    assert "Is it up, and is this its address?" in failed.stderr
+
+
+def test_the_help_of_a_range_names_the_table(command: Command) -> None:
+    shown = command("correct", "shop.orders", "--help")
+    assert shown.stdout.startswith("Usage: frazil correct TABLE [OPTIONS]\n")
+    failed = command("correct", "shop.orders", "--unknown")
+    assert failed.returncode == 2
+    assert "Try 'frazil correct TABLE --help'" in failed.stderr

@@ -20,6 +20,12 @@ def test_without_any_settings() -> None:
     assert Settings.of({}) == Settings(None, None, ("iot",), "sensor-readings", 5, None, 10, 15000)
 
 
+def test_the_warehouse_of_all_commands_will_do() -> None:
+    given = {"FRAZIL_WAREHOUSE": "lake"}
+    assert Settings.of(given).warehouse == "lake"
+    assert Settings.of({**given, "WAREHOUSE_ID": "mine"}).warehouse == "mine"
+
+
 def test_the_file_that_is_there_to_be_copied_says_the_same() -> None:
     environment: dict[str, str] = {}
     assert read_settings([EXAMPLE], environment) == Settings.of({"LAKEKEEPER": "http://localhost:8181"})

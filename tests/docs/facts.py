@@ -108,7 +108,8 @@ def keys_table(record: Record, leave_out: tuple[str, ...] = ()) -> list[str]:
             if name in leave_out:
                 continue
             choice = ", ".join(f"`{other}`" for other in keys.one_of)
-            needed = f"one of {choice}" if name in keys.one_of else "needed" if spec.needed else ""
+            must = spec.needed or spec.required
+            needed = f"one of {choice}" if name in keys.one_of else "needed" if must else ""
             default = spec.default or needed
             rows.append(f"| `{prefix}{name}` | {default} | {spec.about} |")
             inner = spec.shape.table if isinstance(spec.shape, Either) else spec.shape

@@ -16,7 +16,7 @@ _NAMED = "A snapshot id, a time (2026-01-01T00:00:00Z), or a tag or branch"
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", metavar="TABLE")
 @click.option("--since", metavar="MOMENT", help=f"{_NAMED}: changes after it.  [the table's beginning]")
 @click.option("--until", metavar="MOMENT", help=f"{_NAMED}: changes up to it.  [now]")
 @click.option(

@@ -14,7 +14,7 @@ import click
 from frazil.catalog.db.connect import masked
 from frazil.catalog.settings import ServerSettings
 from frazil.cli.options import resolved, settings_options
-from frazil.cli.remote import print_table
+from frazil.cli.remote import confirm, print_table, yes_option
 from frazil.core.errors import Conflict
 
 if TYPE_CHECKING:
@@ -80,10 +80,12 @@ def rotate(name: str, as_json: bool, config_file: Path | None, **flags: Any) -> 
 @client.command()
 @click.argument("name")
 @click.option("--last", is_flag=True, help="Delete it even if no other client is left.")
+@yes_option
 @_database_options
-def delete(name: str, last: bool, config_file: Path | None, **flags: Any) -> None:
+def delete(name: str, last: bool, yes: bool, config_file: Path | None, **flags: Any) -> None:
     """Delete a client; its tokens end within 5 seconds."""
     settings = resolved(ServerSettings, config_file, flags).values
+    confirm(f"Delete the client {name}?", yes)
     _run(settings, lambda database: _delete(database, name, last))
     click.echo(f"deleted client {name}")
 

@@ -52,13 +52,16 @@ def cluster_options(command: F) -> F:
             help="Where Kafka and the catalog are.  [env: FRAZIL_HOT; hot.yaml, if it is there]",
         ),
         click.option(
-            "--kafka", metavar="HOST:PORT", help="Kafka's brokers.  [env: FRAZIL_KAFKA; those of the file]"
+            "--kafka", metavar="HOST:PORT", help="Kafka's brokers.  [those of the file; env: FRAZIL_KAFKA]"
         ),
         click.option(
             "--uri", metavar="URL", help="The catalog.  [that of the file; env: LAKEKEEPER, FRAZIL_URI]"
         ),
         click.option(
-            "-w", "--warehouse", metavar="NAME", help="Warehouse, by name or id.  [env: FRAZIL_WAREHOUSE]"
+            "-w",
+            "--warehouse",
+            metavar="NAME",
+            help="Warehouse, by name or id.  [that of the file; env: FRAZIL_WAREHOUSE]",
         ),
     )
     for option in reversed(options):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from frazil.cli.clusters import At, at_cluster
-from frazil.cli.remote import print_table
+from frazil.cli.remote import confirm, print_table, yes_option
 
 if TYPE_CHECKING:
     from frazil.hot.correct import CorrectionInfo
@@ -32,6 +32,22 @@ class _OrTable(click.Group):
         return [name for name in super().list_commands(ctx) if name != _MAKE]
 
 
+class _AtTable(click.Context):
+    """The subcommand's own name is never written: the table stands in its place."""
+
+    @property
+    def command_path(self) -> str:
+        assert self.parent is not None, "it is called by the group"
+        return f"{self.parent.command_path} TABLE"
+
+
+class _Make(click.Command):
+    context_class = _AtTable
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [piece for piece in super().collect_usage_pieces(ctx) if piece != "TABLE"]
+
+
 @click.group(cls=_OrTable, subcommand_metavar="TABLE [OPTIONS] | COMMAND")
 def correct() -> None:
     """Compute a range of a table again on a branch, and publish it.
@@ -45,7 +61,7 @@ def correct() -> None:
     """
 
 
-@correct.command(_MAKE)
+@correct.command(_MAKE, cls=_Make)
 @click.argument("table")
 @click.option("--where", metavar="PREDICATE", help="The range: rows of the table to replace.")
 @click.option("--sql", metavar="FILE|QUERY", help="What they should be: a query of Spark's SQL, or a file.")
@@ -164,11 +180,13 @@ def show(at: At, table: str, correction: str) -> None:
 @correct.command()
 @click.argument("table")
 @click.argument("correction", metavar="ID")
+@yes_option
 @at_cluster
-def drop(at: At, table: str, correction: str) -> None:
+def drop(at: At, table: str, correction: str, yes: bool) -> None:
     """Take the branch of a correction away; the table stays as it is."""
     from frazil.hot.correct import drop as take_away
 
+    confirm(f"Drop the correction {correction} of {table}?", yes)
     with at.spark() as spark:
         gone = take_away(spark, table, correction, catalog=at.client)
     if at.as_json:

@@ -21,7 +21,7 @@ def sensors() -> None:
 
     \b
     LAKEKEEPER          the server                    http://localhost:8181
-    WAREHOUSE_ID        warehouse, by id or name      the server's default
+    WAREHOUSE_ID        warehouse, by id or name      FRAZIL_WAREHOUSE, else the server's default
     TOKEN               who you are; or else          (nobody)
     OAUTH_TOKEN_URL, OAUTH_CLIENT_ID, OAUTH_CLIENT_SECRET, OAUTH_SCOPE
     NAMESPACE, TABLE    the generic table             iot, sensor-readings
@@ -59,11 +59,12 @@ def cdc(full: bool, seconds: float, seed: int, as_json: bool) -> None:
 
     With --full, a PostgreSQL and a MariaDB are followed by Debezium's connectors, through Kafka. Tables get a
     column, a table is added, the pipelines and Kafka Connect are killed, Spark compacts a table while it
-    changes, and Spark compares every row as well. It takes a few minutes, and the first time fetches Kafka,
-    the connectors and MariaDB into the cache directory.
+    changes, and Spark compares every row as well. It takes a few minutes, and the first time fetches Kafka
+    and the connectors into the cache directory.
 
-    All services, and a catalog if LAKEKEEPER names none, are made in a temporary directory and removed at the
-    end.
+    PostgreSQL and MariaDB are those of this machine; on Debian and Ubuntu, those that are missing are fetched
+    into the cache directory. All services, and a catalog if LAKEKEEPER names none (and WAREHOUSE_ID or
+    FRAZIL_WAREHOUSE its warehouse), are made in a temporary directory and removed at the end.
     """
     from frazil.cli.example_cdc import main
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frazil.cli.demo_engines import DUCKDB, _extension
 from frazil.cli.example_cdc_shop import Rows, Shop, add
+from frazil.cli.example_settings import warehouse_named
 from frazil.client import Client
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def a_lake(home: Path) -> Iterator[Lake]:
     if given := os.environ.get("LAKEKEEPER"):
         # Tables of earlier runs are of other databases, and stay.
         namespace = f"shop_{secrets.token_hex(3)}"
-        yield Lake(given.rstrip("/"), os.environ.get("WAREHOUSE_ID"), namespace)
+        yield Lake(given.rstrip("/"), warehouse_named(os.environ), namespace)
         return
     from frazil.devstack.frazil_server import FrazilServer
 

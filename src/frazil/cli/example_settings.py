@@ -53,7 +53,7 @@ class Settings:
         records = _number(environment, "NUM_RECORDS", _FOR_EVER, 1, 2**53, _FOR_EVER)
         return cls(
             environment.get("LAKEKEEPER") or None,
-            environment.get("WAREHOUSE_ID") or None,
+            warehouse_named(environment),
             _named("NAMESPACE", environment, "iot"),
             _name("TABLE", environment, "sensor-readings"),
             _number(environment, "NUM_SENSORS", 5, 1, _MOST),
@@ -75,6 +75,11 @@ def read_settings(files: Sequence[Path], environment: MutableMapping[str, str] =
         if given.get(name) and not environment.get(name):
             environment[name] = given[name]
     return Settings.of(environment)
+
+
+def warehouse_named(environment: Mapping[str, str]) -> str | None:
+    """By id or name: the examples' own variable, else that of all commands."""
+    return environment.get("WAREHOUSE_ID") or environment.get("FRAZIL_WAREHOUSE") or None
 
 
 def _read(file: Path) -> dict[str, str]:

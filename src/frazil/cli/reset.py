@@ -47,7 +47,11 @@ _NEWEST = "newest"
     is_flag=True,
     help="The rows of the table that `source.history` names, and then the log behind them.",
 )
-@click.option("--table", help="Of a pipeline of changes: which of its tables, as namespace.name.")
+@click.option(
+    "--table",
+    help="Of a pipeline of changes: which of its tables, as namespace.name; needed if there are several. "
+    "Straight from PostgreSQL, all begin anew without it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 @yes_option
 def reset(

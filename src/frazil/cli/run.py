@@ -86,7 +86,7 @@ def shown_options(command: F) -> F:
     return command
 
 
-@click.command(short_help="Run pipelines: Kafka topics into Iceberg tables, exactly once.")
+@click.command(short_help="Run pipelines into Iceberg tables, exactly once.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[PIPELINE]...")
 @click.option("--once", is_flag=True, help="Stop when everything that is in the log now has been written.")

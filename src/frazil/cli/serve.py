@@ -62,6 +62,10 @@ def serve(config_file: Path | None, show_config: bool, **flags: Any) -> None:
     Without options: a SQLite file and a warehouse on local disk in ~/.frazil, on http://127.0.0.1:8181.
     Each option can also be set as FRAZIL_<NAME> in the environment or in the --config file. A database URL
     holds a password: keep it out of the process list by using FRAZIL_DATABASE_URL.
+
+    Two settings are secrets and have no option: FRAZIL_ENCRYPTION_KEY, the key that seals stored credentials
+    (64 hex digits; without it, one is made in the data directory), and FRAZIL_BOOTSTRAP_TOKEN, a bearer token
+    that is always accepted.
     """
     settings = resolved(ServerSettings, config_file, flags)
     if show_config:

@@ -13,7 +13,9 @@ from frazil.cli.remote import plain, print_json
 @click.command(short_help="Read all rows of a table from its database again.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("pipeline")
-@click.option("--table", help="Which of the tables of the pipeline, as namespace.name.")
+@click.option(
+    "--table", help="Which of the tables of the pipeline, as namespace.name; needed if there are several."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def snapshot(file: Path, pipeline: str, table: str | None, as_json: bool) -> None:
     """Ask for the rows of one table of PIPELINE of FILE, as they are in the database.

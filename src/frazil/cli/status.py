@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 _PARTITIONS = 8
 
 
-@click.command(short_help="How far pipelines are: last commit, lag, whether they can go on.")
+@click.command(short_help="How far pipelines or hot tables are: last commit, lag, whether they can go on.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[PIPELINE|TABLE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
-    """How far the pipelines of FILE are, or those that are named.
+    """How far the pipelines of FILE are, or those that are named; of a hot.yaml, the hot tables.
 
     It asks the catalog and Kafka, not a running process: the table itself knows how far it is. The exit code
-    is 1 if a pipeline could not go on as things are. Of a hot.yaml, the hot tables of its cluster are shown:
-    how old the oldest record is that is not in Iceberg, and what was promised.
+    is 1 if a pipeline could not go on as things are. Of the hot tables of a hot.yaml's cluster it shows how
+    old the oldest record is that is not in Iceberg, and what was promised.
+
+    \b
+    frazil status pipelines.yaml
+    frazil status hot.yaml
     """
     if is_hot(file):
         show_hot(file, names, as_json=as_json)

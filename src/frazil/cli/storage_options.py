@@ -33,7 +33,11 @@ def storage_options(command: F) -> F:
         click.option(
             "--role-arn", metavar="ARN", help="Role that vended keys are sessions of; implies --sts."
         ),
-        click.option("--sts/--no-sts", default=None, help="Vend short-lived keys."),
+        click.option(
+            "--sts/--no-sts",
+            default=None,
+            help="Vend short-lived keys. Pipelines and `frazil tier` need them.",
+        ),
         click.option("--credential-file", metavar="FILE", help="JSON of the storage-credential."),
     ]
     for option in reversed(options):

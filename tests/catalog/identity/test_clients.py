@@ -207,7 +207,7 @@ def test_a_token_is_not_renewed_for_somebody_else(house: House) -> None:
     refused(exchange(house, house.token(), basic("other", other)), 400, "invalid_grant")
     refused(exchange(house, house.token(), actor_token="x"), 400, "invalid_request")
     refused(exchange(house, house.token(), requested_token_type="saml"), 400, "invalid_request")
-    house.command("delete", "other")
+    house.command("delete", "other", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -257,11 +257,11 @@ def test_a_deleted_client_is_shut_out_and_a_namesake_does_not_let_it_in_again(ho
     secret = created(house.server, "gone")
     token = house.login("gone", secret).ok()["access_token"]
     ask(house.server, token).ok()
-    house.command("delete", "gone")
+    house.command("delete", "gone", "--yes")
     created(house.server, "gone")
     refused(house.login("gone", secret), 401, "invalid_client")
     _until(lambda: ask(house.server, token).status == 401, guard.CLIENT_SECONDS + 120)
-    house.command("delete", "gone")
+    house.command("delete", "gone", "--yes")
 
 
 def test_secrets_and_tokens_are_nowhere_to_be_found(house: House) -> None:

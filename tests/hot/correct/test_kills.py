@@ -78,7 +78,7 @@ def test_a_killed_drop(shop: Shop, tmp_path: Path, point: str) -> None:
 
     orders = shop.table(*BEFORE.elements())
     made = correct(orders).correction
-    killed(orders, tmp_path, point, "drop", orders.name, made.id)
+    killed(orders, tmp_path, point, "drop", orders.name, made.id, "--yes")
     there = [one.state for one in corrections(orders.name, catalog=shop.client)]
     assert there == ([State.READY] if point.endswith("before") else [])
     assert orders.rows() == BEFORE

@@ -102,6 +102,7 @@ CHANGES = Record(
         "signals": Key(
             Text("the name of a topic", values.topic, r"^[A-Za-z0-9._-]{1,249}$"),
             "The topic whose signals the connector follows (signal.kafka.topic), for `frazil snapshot`.",
+            "none",
         ),
         "incarnation": Key(
             Count(least=0),

@@ -108,7 +108,11 @@ _FILES = Record(
 
 _LIMITS = Record(
     {
-        "records_per_round": Key(Count(), "At most this many records are committed at once.", "4000000"),
+        "records_per_round": Key(
+            Count(),
+            "At most this many records are committed at once.",
+            "4000000; of changes 1000000, of a dataset 500000",
+        ),
         "records_per_task": Key(
             Count(), "A task gets at least this many, so that small rounds make few files.", "100000"
         ),
@@ -165,7 +169,7 @@ _CONTRACT = Either(
             "types": Key(_WORD, "A value that does not fit its column.", "discard_row"),
         }
     ),
-    legal=f"one of {', '.join(_WORDS)} for all, or a mapping with tables, columns, types",
+    legal=f"one of {', '.join(_WORDS)} for columns and types, or a mapping with tables, columns, types",
 )
 _MAINTENANCE = Either(
     Text("off", words=("off",)),
@@ -206,12 +210,18 @@ _STATEFUL = Either(
 PIPELINE = Record(
     {
         "source": Key(SOURCE, "What is read.", needed=True),
-        "format": Key(FORMAT, "How records are decoded.", "json"),
+        "format": Key(
+            FORMAT,
+            "How records are decoded: json, csv, avro, protobuf, raw, debezium or, of files, parquet; or a "
+            "mapping, for settings.",
+            "json; of postgres debezium",
+        ),
         "registry": Key(REGISTRY, "The schema registry of avro and protobuf, with Confluent's API.", "none"),
         "schema": Key(
             MapOf(_COLUMN, "column", _column_problem, about=f"Of this column: {_TYPE}."),
             "The columns of a record, by name.",
-            "those of the registry, the sensors, the source's table or the changes; needed for json and csv",
+            "those of the registry or the schema file, the sensors, the source's table or the changes; of "
+            "raw value: binary; needed for json, csv and parquet",
         ),
         "metadata": Key(METADATA, "What a record has besides its value, as columns of these names.", "none"),
         "transform": Key(
@@ -266,9 +276,13 @@ PIPELINE = Record(
             _DEAD_LETTERS,
             "The table for records that cannot become rows, made with the first of them; or `stop`: the "
             "pipeline stops at such a record.",
-            "the name of the table and _dead_letters",
+            "the name of the table and _dead_letters; none of changes, which stop their table, and of "
+            "datasets",
         ),
-        "contract": Key(_CONTRACT, "How the table follows records that do not fit it."),
+        "contract": Key(
+            _CONTRACT,
+            "How the table follows records that do not fit it; one word alone is for columns and types.",
+        ),
         "maintenance": Key(_MAINTENANCE, "What is done for the table between commits; or off."),
     },
     one_of=("table", "dataset"),

@@ -118,6 +118,7 @@ SOURCE = Record(
             _HISTORY,
             "Of topics, instead of a start: a table whose rows a pipeline that never ran takes first. It "
             "goes on with the log at exactly the point where they end.",
+            "none",
         ),
         "settings": Key(KAFKA, "Client settings of librdkafka for this source, on top of the shared ones."),
     },
