@@ -23,8 +23,7 @@ from frazil.devstack.process import Service
 from frazil.devstack.spawn import Command
 from frazil.hot.create import create, drop
 from frazil.hot.declared.declaration import Declaration
-from frazil.hot.declared.options import BUCKETS
-from frazil.hot.table import FRESHNESS, HotTable
+from frazil.hot.table import BUCKETS, FRESHNESS, HotTable
 
 NAMESPACE = "hot"
 

@@ -15,10 +15,9 @@ from frazil.core.errors import AlreadyExists, Conflict, NoSuchNamespace, NoSuchT
 from frazil.core.failpoints import reach
 from frazil.core.names import show
 from frazil.hot.declared.declaration import Declaration
-from frazil.hot.declared.options import BUCKETS
 from frazil.hot.differences import differences
 from frazil.hot.log import require_topic
-from frazil.hot.table import BINDING, Binding, HotTable, hot_table
+from frazil.hot.table import BINDING, BUCKETS, Binding, HotTable, hot_table
 from frazil.hot.topics import SETTINGS, HotTopic, Topics
 
 

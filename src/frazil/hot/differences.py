@@ -8,8 +8,7 @@ from typing import Any
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema, Type, show_type
 from frazil.hot.declared.declaration import Declaration
-from frazil.hot.declared.options import BUCKETS
-from frazil.hot.table import current_schema
+from frazil.hot.table import BUCKETS, current_schema
 
 _OPTIONS = ("table.", "bucket.", "frazil.hot.")
 

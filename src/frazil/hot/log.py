@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from frazil.core.errors import SourceChanged
-from frazil.hot.declared.options import BUCKETS
 from frazil.hot.table import HotTable
 from frazil.stream.kafka.log import LogView, Topic
 
@@ -38,7 +37,7 @@ def remade(table: HotTable, was: str, now: str) -> SourceChanged:
 
 def _require_partitions(table: HotTable, found: int) -> None:
     """More of them lead keys elsewhere, and the order of their changes would be lost."""
-    made = int(table.properties.get(BUCKETS, found))
+    made = found if table.buckets is None else table.buckets
     if found < made or (table.key and found != made):
         raise SourceChanged(
             f"the topic {table.topic} of the hot table {table} was made with {made} partitions and has "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +32,8 @@ ENABLED = "table.datalake.enabled"
 FRESHNESS = "table.datalake.freshness"
 AUTO_COMPACTION = "table.datalake.auto-compaction"
 AUTO_EXPIRE = "table.datalake.auto-expire-snapshot"
+#: Partitions that the topic was made with.
+BUCKETS = "bucket.num"
 #: How long records stay in the log after they are in Iceberg, so that a pinned read can be repeated.
 KEEP = "frazil.hot.keep"
 #: The table that bad records go to; without it, a table stops at the first one.
@@ -42,6 +45,7 @@ DEFAULT_FRESHNESS = "3min"
 DEFAULT_KEEP = "1h"
 #: Seconds that snapshots outlive the keep window: reads take their time, and the log is trimmed now and then.
 _KEEP_MARGIN = 600.0
+_MOST = 100_000
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,8 @@ class HotTable:
     schema: Schema
     #: Columns that tell rows apart; none: a table of a log, to which rows are appended.
     key: tuple[str, ...] = ()
+    #: Partitions that its topic was made with; None: nobody wrote that down.
+    buckets: int | None = None
     enabled: bool = True
     #: Seconds.
     freshness: float = 180.0
@@ -139,6 +145,7 @@ def hot_table(namespace: tuple[str, ...], name: str, metadata: Mapping[str, Any]
             msgspec.json.decode(properties[BINDING], type=Binding),
             schema,
             tuple(one.name for one in schema if one.id in identifiers),
+            buckets=_buckets(properties),
             enabled=_truth(properties, ENABLED, default=True),
             freshness=parse_duration(properties.get(FRESHNESS, DEFAULT_FRESHNESS)),
             keep=parse_duration(properties.get(KEEP, DEFAULT_KEEP)),
@@ -170,6 +177,24 @@ def table_name(text: str) -> tuple[tuple[str, ...], str]:
     if not levels or not all((*levels, name)):
         raise InvalidInput(f"'{text}' names no table: write namespace.name, such as shop.orders")
     return tuple(levels), name
+
+
+def count(text: str) -> int:
+    """How many there are of something that there is one of at least."""
+    if re.fullmatch("[0-9]{1,6}", text) is None or not 1 <= int(text) <= _MOST:
+        raise InvalidConfig(f"'{text}' is not legal; legal: a whole number, 1 or more")
+    return int(text)
+
+
+def _buckets(properties: Mapping[str, str]) -> int | None:
+    if BUCKETS not in properties:
+        return None
+    try:
+        return count(properties[BUCKETS])
+    except InvalidConfig as error:
+        raise InvalidConfig(
+            f"'{BUCKETS}': {error.message}. Set it to the number of partitions that the topic was made with"
+        ) from None
 
 
 def _event_time(properties: Mapping[str, str], schema: Schema) -> str | None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
-#: A failed round is tried again after 1, 2, 4 … seconds, at most this many.
-LONGEST_WAIT = 30.0
 #: What fails so often in a row will not mend itself.
 FAILED_ROUNDS = 5
 #: A round is run again for columns and tables that came up; more often than this, something is wrong.
@@ -34,6 +32,15 @@ ADAPTATIONS = 20
 _COLLECTED_AFTER = 10
 #: A bounded run does not wait for ever for something that is down.
 _ONCE_ATTEMPTS = 6
+
+
+def rested(failures: int, first: float = 1.0, longest: float = 30.0) -> float:
+    """Seconds to wait after so many failures in a row. They may go on for days.
+
+    >>> [rested(number) for number in (1, 2, 3, 12, 10_000)]
+    [1.0, 2.0, 4.0, 30.0, 30.0]
+    """
+    return min(first * 2.0 ** min(max(0, failures - 1), 30), longest)
 
 
 class Loop(ABC):
@@ -133,7 +140,7 @@ class Loop(ABC):
                 attempt += 1
                 if error.outcome is not Outcome.RETRY or self._given_up(error, attempt):
                     raise
-                wait = min(2.0 ** (attempt - 1), LONGEST_WAIT)
+                wait = rested(attempt)
                 self._observer.notify(RoundRetried(self.name, error.message, attempt, wait))
             if self._stopping.wait(wait):
                 return None

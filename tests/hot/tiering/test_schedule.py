@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from frazil.hot.tiering.schedule import Bounds, Candidate, Costs, Measured, Round, choose, due_at, rested
+from frazil.hot.tiering.schedule import Bounds, Candidate, Costs, Measured, Round, choose, due_at
 
 _COSTS = Costs(job=1.0, commit=0.1, claim=0.2, rate=50_000.0)
 
@@ -88,11 +88,6 @@ def test_what_rounds_take_is_learned() -> None:
     worse = costs.after(Measured(job=0.5, commits=2.0, tables=1, records=10, claims=4.0, new=2))
     assert worse.commit > 1.0
     assert worse.claim > 1.0
-
-
-def test_a_broken_table_rests_longer_and_longer() -> None:
-    assert [rested(n) for n in range(1, 6)] == [1.0, 2.0, 4.0, 8.0, 16.0]
-    assert rested(10_000) == 300.0
 
 
 @dataclass

@@ -88,6 +88,14 @@ def numbers_of_rows(world: World, table: str) -> list[int]:
         return [found.scan(snapshot_id=one.snapshot_id).to_arrow().num_rows for one in found.snapshots()]
 
 
+def test_a_topic_that_was_renamed(world: World, producer: Producer) -> None:
+    topic, source = world.kafka.create_topic(topic_of(world).replace(".", "-")), ChangingTable()
+    source.put(id=1, word="a")
+    source.send(producer, topic, of_one_transaction(source.events))
+    with pytest.raises(Unsupported, match=f"the topic {topic} was renamed"):
+        world.run(transactional(world, topic, "cdc_renamed"))
+
+
 def test_half_a_transaction_waits_for_the_rest_however_late(world: World, producer: Producer) -> None:
     """Also where it ends in half of a changed key, and more has come since than fits into a round."""
     topic, table = topic_of(world), "cdc_late"

@@ -114,6 +114,10 @@ def _follow(rng: random.Random, seed: int, *, whole: bool) -> None:
             # A round may be cut short, down to its first record.
             cut = rng.randint(start + 1, end)
             if whole:
+                bad = rng.randint(start, end - 1)
+                assert log.beginning(bad) in {0} | _ends(history, topic), f"seed {seed}: cut in half"
+                if not log.unfinished(over):
+                    assert log.tail[STREAM] in _ends(history, topic), f"seed {seed}: it was not over"
                 cut = start + log.whole(cut - start, over)
                 assert cut in _ends(history, topic), f"seed {seed}: half a transaction"
             position = msgspec.structs.replace(position, next=(cut, position.next[1]))

@@ -112,6 +112,22 @@ def test_no_snapshot_shows_half_of_a_transaction(
 
 
 @pytest.mark.exhaustive
+def test_a_bad_change_stops_before_its_transaction(
+    shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
+) -> None:
+    shop.run("CREATE TABLE dated (id int PRIMARY KEY, at timestamp); INSERT INTO dated VALUES (1, 'now')")
+    given = config(shop, frazil_sqlite, changes={"whole_transactions": True})
+    with Run(given, "--once") as run:
+        assert run.wait() == 0, run.story()
+    shop.run("INSERT INTO dated VALUES (2, 'now')")
+    shop.run("INSERT INTO dated VALUES (3, 'now'), (4, 'now'), (5, 'infinity'), (6, 'now')")
+    with Run(given, "--once") as run:
+        assert run.wait() == 1, run.story()
+        assert "a change cannot be taken" in run.errors
+    assert [row["id"] for row in in_lake(catalog, shop, "dated")] == [1, 2]
+
+
+@pytest.mark.exhaustive
 def test_a_table_that_cannot_go_on_stops_no_other(
     shop: Shop, frazil_sqlite: FrazilServer, catalog: Catalog
 ) -> None:

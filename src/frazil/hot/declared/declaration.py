@@ -11,8 +11,8 @@ from frazil.core.errors import InvalidConfig, InvalidInput
 from frazil.core.names import check_levels, check_name, show
 from frazil.core.partitioning import PartitionField, bind
 from frazil.core.schema import Field, Schema, primitives, show_type
-from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS, check_options
-from frazil.hot.table import EVENT_TIME, LETTERS, TIMES, table_name
+from frazil.hot.declared.options import BUCKET_KEY, REPLICAS, check_options
+from frazil.hot.table import BUCKETS, EVENT_TIME, LETTERS, TIMES, table_name
 from frazil.stream.config.values import names_problem, topic, type_problem
 
 #: Topic and table have one name, so that each leads to the other; a dot stands between the levels alone.

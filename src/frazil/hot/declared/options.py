@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from frazil.core.durations import parse_duration
@@ -10,31 +9,26 @@ from frazil.core.errors import InvalidConfig, InvalidInput
 from frazil.hot.table import (
     AUTO_COMPACTION,
     AUTO_EXPIRE,
+    BUCKETS,
     ENABLED,
     EVENT_TIME,
     FRESHNESS,
     KEEP,
     LETTERS,
+    count,
     table_name,
 )
 from frazil.stream.config.shapes import unknown
 from frazil.stream.config.values import freshness
 
-BUCKETS = "bucket.num"
 BUCKET_KEY = "bucket.key"
 REPLICAS = "table.replication.factor"
 FORMAT = "table.datalake.format"
-_MOST = 100_000
 
 
 def _truth(text: str) -> None:
     if text.lower() not in ("true", "false"):
         raise InvalidConfig(f"'{text}' is not legal; legal: true, false")
-
-
-def _count(text: str) -> None:
-    if re.fullmatch("[0-9]{1,6}", text) is None or not 1 <= int(text) <= _MOST:
-        raise InvalidConfig(f"'{text}' is not legal; legal: a whole number, 1 or more")
 
 
 def _iceberg(text: str) -> None:
@@ -53,9 +47,9 @@ _LEGAL: dict[str, Callable[[str], object]] = {
     AUTO_COMPACTION: _truth,
     AUTO_EXPIRE: _truth,
     FORMAT: _iceberg,
-    BUCKETS: _count,
+    BUCKETS: count,
     BUCKET_KEY: _columns,
-    REPLICAS: _count,
+    REPLICAS: count,
     KEEP: parse_duration,
     LETTERS: table_name,
     EVENT_TIME: _columns,

@@ -11,8 +11,17 @@ from frazil.core.errors import InvalidInput
 from frazil.core.schema import Field, Schema
 from frazil.hot.declared.declaration import Declaration
 from frazil.hot.declared.keys import TABLE
-from frazil.hot.declared.options import BUCKET_KEY, BUCKETS, REPLICAS
-from frazil.hot.table import AUTO_COMPACTION, AUTO_EXPIRE, ENABLED, EVENT_TIME, FRESHNESS, KEEP, LETTERS
+from frazil.hot.declared.options import BUCKET_KEY, REPLICAS
+from frazil.hot.table import (
+    AUTO_COMPACTION,
+    AUTO_EXPIRE,
+    BUCKETS,
+    ENABLED,
+    EVENT_TIME,
+    FRESHNESS,
+    KEEP,
+    LETTERS,
+)
 from frazil.stream.config.build import column
 from frazil.stream.config.build_source import plain
 from frazil.stream.config.nodes import Problems

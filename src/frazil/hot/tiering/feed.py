@@ -74,6 +74,9 @@ class HotFeed:
         """Records of hot tables are of no database's transactions."""
         return True
 
+    def beginning(self, topic: str, partition: int, offset: int) -> tuple[str, int, int]:
+        return topic, partition, offset
+
     def goal(self) -> Goal:
         """The loop knows itself what was there."""
         return lambda _stamps: False

@@ -17,7 +17,7 @@ from frazil.hot.table import TIERING, HotTable
 from frazil.hot.tiering.care import Care
 from frazil.hot.tiering.feed import HotFeed
 from frazil.hot.tiering.history import TieringHistory
-from frazil.hot.tiering.schedule import Bounds, Candidate, Costs, Measured, Round, choose, due_at, rested
+from frazil.hot.tiering.schedule import Bounds, Candidate, Costs, Measured, Round, choose, due_at
 from frazil.hot.tiering.steward import Finder, Lookout
 from frazil.hot.tiering.watch import Watch
 from frazil.lake.delivery import Patience
@@ -29,6 +29,7 @@ from frazil.stream.cdc.neighbours import Neighbours
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import JsonFormat, KafkaSource, Limits, PipelineConfig, TableConfig
 from frazil.stream.events import CaughtUp, TableStopped
+from frazil.stream.loops import rested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ _logger = logging.getLogger(__name__)
 #: The longest sleep: so late is met what changed.
 _TICK_SECONDS = 0.25
 #: A table that stopped is tried again after this time, then after twice that, and so on.
-_FIRST_REST = 5.0
+_FIRST_REST, _LONGEST_REST = 5.0, 300.0
 #: Tries of a request that nobody answers, about 13 seconds.
 _TRIES = 8
 
@@ -283,7 +284,7 @@ class TieringLoop(ChangeLoop):
             self.stop()
         topic, message = line.lane.topic, error.message
         line.error = error
-        line.rests_until = time.monotonic() + rested(line.failures, first=_FIRST_REST)
+        line.rests_until = time.monotonic() + rested(line.failures, _FIRST_REST, _LONGEST_REST)
         self._watch.failing(topic, message)
         self._observer.notify(TableStopped(self.name, str(line.lane), message))
 

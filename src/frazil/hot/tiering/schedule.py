@@ -191,12 +191,3 @@ def _mixed(known: float, found: float) -> float:
     """Bad news counts for more."""
     weight = _WORSE if found > known else _BETTER
     return known + weight * (found - known)
-
-
-def rested(failures: int, *, first: float = 1.0, longest: float = 300.0) -> float:
-    """Seconds that a table rests after so many failures in a row.
-
-    >>> [rested(number) for number in (1, 2, 3, 12)]
-    [1.0, 2.0, 4.0, 300.0]
-    """
-    return min(first * 2.0 ** min(max(0, failures - 1), 30), longest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from frazil.core.errors import Unsupported
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.transactions import Tail, Transactions
 from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig
@@ -19,6 +20,8 @@ from frazil.stream.source import Reader, Slice
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
 
+#: What Debezium makes the name of a topic of.
+_PARTS = ("<prefix>", "<schema>", "<table>")
 #: Whether a bounded run has read what was there when it began; stamps are by topic.
 Goal: TypeAlias = Callable[[Mapping[str, Stamp]], bool]
 
@@ -43,6 +46,9 @@ class ChangeFeed(Protocol):
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
         """Whether the transaction has no more changes of the table."""
+
+    def beginning(self, topic: str, partition: int, offset: int) -> tuple[str, int, int]:
+        """The first record that has to wait if this one does: of its transaction, if only whole ones land."""
 
     def goal(self) -> Goal:
         """For a bounded run: what is there now."""
@@ -110,11 +116,21 @@ class KafkaChanges:
         confirm(stamp, self._log, plan.positions)
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
-        prefix, schema, table = topic.rsplit(".", 2)
+        parts = topic.rsplit(".", 2)
+        if len(parts) < len(_PARTS):
+            raise Unsupported(
+                f"the topic {topic} was renamed: connectors tell of transactions by the names they give, "
+                f"{'.'.join(_PARTS)}. Read topics of such names, or leave `changes.whole_transactions` out"
+            )
+        prefix, schema, table = parts
         if prefix not in self._transactions:
             self._transactions[prefix] = Transactions(self._source, f"{prefix}.transaction")
         marks = [mark.ts for mark in stamp.marks.get(topic, ()) if mark is not None]
         return self._transactions[prefix].ended(tail, f"{schema}.{table}", min(marks, default=0))
+
+    def beginning(self, topic: str, partition: int, offset: int) -> tuple[str, int, int]:
+        """Records tell of their transactions; who decodes them cuts there."""
+        return topic, partition, offset
 
     def goal(self) -> Goal:
         ends = self._log.ends(self._log.topics())

@@ -22,7 +22,7 @@ from frazil.stream.cdc.neighbours import Neighbours
 from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import Limits
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
-from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, LONGEST_WAIT, Loop
+from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, Loop, rested
 from frazil.stream.sinks.keys import TableKeys
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class ChangeLoop(Loop):
         longer = replace(limits, records_per_round=limits.records_per_round * line.stretch)
         plan = self._feed.plan(line.lane.topic, line.lane.stamp, longer)
         if line.bad is not None and line.bad.position is not None:
-            plan = plan.before(*line.bad.position)
+            plan = plan.before(*self._feed.beginning(*line.bad.position))
             if not plan.tasks:
                 raise line.bad
         cut, line.cut = line.cut, None
@@ -330,7 +330,7 @@ class ChangeLoop(Loop):
             if error.outcome is not Outcome.RETRY or (given_up and line.failures >= FAILED_ROUNDS):
                 self._give_up(line, error)
                 return None
-            wait = min(2.0 ** (line.failures - 1), LONGEST_WAIT)
+            wait = rested(line.failures)
             line.rests_until = time.monotonic() + wait
             self._observer.notify(
                 RoundRetried(self.name, f"{line.lane}: {error.message}", line.failures, wait)

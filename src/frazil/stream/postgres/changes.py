@@ -88,6 +88,9 @@ class PostgresChanges:
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
         raise AssertionError("what is offered ends with a transaction")
 
+    def beginning(self, topic: str, partition: int, offset: int) -> tuple[str, int, int]:
+        return topic, partition, self._feed.beginning(topic, partition, offset)
+
     def goal(self) -> Goal:
         reached = self._feed.goal()
 

@@ -79,6 +79,11 @@ class PostgresFeed:
         """By topic: why a table cannot go on, while the others do."""
         return {} if self._session is None else self._session.troubles
 
+    def beginning(self, topic: str, partition: int, number: int) -> int:
+        """Of the transaction of a record that was planned, where only whole ones land."""
+        assert self._session is not None, "a round was planned"
+        return self._session.beginning(topic, partition, number)
+
     def stop(self, topics: Iterable[str]) -> None:
         """Others go on without them; the slot waits for them."""
         if self._session is not None:

@@ -257,9 +257,20 @@ class TopicLog:
         if partition == READS:
             # The last row waits until it is known to be the last: what lands with it can then say so.
             return partition, count - self.reading
-        if over is not None and self.starts and self.starts[-1].commit >= over:
+        if self._open(over):
             return partition, max(self.starts[-1].number - self.landed[STREAM], 0)
         return partition, count - self.half
+
+    def unfinished(self, over: int | None) -> bool:
+        """Whether what comes next may belong to the last change; `over`, as `ready` has it."""
+        return bool(self.half) or self._open(over)
+
+    def _open(self, over: int | None) -> bool:
+        return over is not None and bool(self.starts) and self.starts[-1].commit >= over
+
+    def beginning(self, number: int) -> int:
+        """Of the transaction that the record is of, as far as it has not landed."""
+        return max(self._start(number).number, self.landed[STREAM])
 
     def whole(self, count: int, over: int | None = None) -> int:
         """So many changes, or one more: a delete and the row with another key have one place in the log, and

@@ -143,6 +143,12 @@ class Session:
         with self._changed:
             return held(list(self._logs[part.topic].chunks), part)
 
+    def beginning(self, topic: str, partition: int, number: int) -> int:
+        """The first record that lands together with this one."""
+        with self._changed:
+            whole = self._whole and partition == STREAM
+            return self._logs[topic].beginning(number) if whole else number
+
     def stop(self, topics: Iterable[str]) -> None:
         """Their tables cannot go on: they must not fill the memory."""
         with self._changed:
@@ -200,8 +206,11 @@ class Session:
         makes_slot = self._slotless
         floor = None if makes_slot else self._database.settled(_SETTLE_SECONDS)
         names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
-        self._waiting = []
         with self._changed:
+            # The rows come between what the stream has sent and what it will send: not within a transaction.
+            if any(log.unfinished(self._over) for log in self._logs.values()):
+                return
+            self._waiting = []
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
                 self._logs[topic].begin()
