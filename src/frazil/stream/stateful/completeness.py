@@ -18,6 +18,7 @@ def complete_until(table: str, pipeline: str, *, client: Client | None = None) -
     true, so that a query that begins after it sees all of these rows. `client` is one of the table's
     warehouse, else that of the environment.
 
+    >>> from datetime import UTC
     >>> hour_ends = datetime(2026, 3, 1, 13, tzinfo=UTC)
     >>> until = complete_until("shop.clicks_per_hour", "clicks")  # doctest: +SKIP
     >>> until is not None and until >= hour_ends  # doctest: +SKIP
