@@ -43,7 +43,7 @@ test-fast: $(STAMP) ## The inner loop: no service, no JVM; under a minute
 
 .PHONY: test-all
 test-all: $(STAMP) $(CLASSES) ## The long and exhaustive versions too
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python tools/test_parts.py $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## Lint, format, types, import rules, spelling, locks

@@ -1,4 +1,4 @@
-"""`make test` in parts side by side, each with services of its own: `tools/test_parts.py [ARGS]`.
+"""The tests in parts side by side, each with services of its own: `tools/test_parts.py [ARGS]`.
 
 The arguments go to all. What the first part prints is seen at once, the others' when they have ended.
 """
