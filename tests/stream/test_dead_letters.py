@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,18 @@ def test_what_a_record_has_besides_its_value(world: World) -> None:
     assert rows[2]["kafka_headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
     assert rows[0]["kafka_timestamp"].year >= 2026
     assert rows[0]["kafka_key"] is None
+
+
+def test_producers_that_count_something_else_than_milliseconds(world: World) -> None:
+    """Of good and of bad records: neither stops the pipeline, and every engine can show what there is."""
+    any_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    topic = world.kafka.create_topic(f"times-{os.getpid()}", config=any_time)
+    for times in (10**3, 10**6):
+        world.produce(topic, [record(times), b"{"], 1, timestamp=1_700_000_000_000 * times)
+    world.run(world.pipeline(topic, "times", metadata={"timestamp": "sent"}))
+    assert [(row["id"], row["sent"]) for row in world.rows("times")] == [(10**3, None), (10**6, None)]
+    letters = world.rows("times_dead_letters", BY)
+    assert [(row["offset"], row["timestamp"]) for row in letters] == [(1, None), (3, None)]
 
 
 def test_a_table_that_is_not_for_letters_gets_none(world: World) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +21,11 @@ from frazil.devstack.registry import SchemaRegistry
 from frazil.lake.catalog import Lake
 from frazil.stream import dlq
 from frazil.stream.config import PipelineConfig
+from frazil.stream.config.model import MetadataColumns
 from frazil.stream.config.python import gather
 from frazil.stream.dead_letters import letters
-from frazil.stream.decode.decoded import Fault, Undecodable
+from frazil.stream.decode.decoded import Decoded, Fault, Undecodable
+from frazil.stream.decoding import _with_metadata
 from frazil.stream.dlq import Choice, Replayed, name_of_replay, replay, waiting
 from frazil.stream.dlq_batches import raw_batches
 from frazil.stream.jobs import JobResult, Jobs
@@ -244,6 +248,42 @@ def test_the_first_line_of_a_file_is_kept_with_its_records() -> None:
     assert again.headers is None
     ((of_kafka, _),) = raw_batches(found)
     assert of_kafka.header is None
+
+
+def test_times_that_are_none_are_null() -> None:
+    """A producer counts micro- or nanoseconds, and Kafka says -1 where there is none."""
+    good = 1_700_000_000_000
+    times = [good, good * 10**3, good * 10**6, -1, 253_402_300_800_000]
+    raw = RawBatch("t", 0, pa.array([b"{"] * 5), pa.array(range(5)), pa.array(times))
+    table = pa.Table.from_batches(
+        [letters("p", raw, [Undecodable(n, "", None, Fault.BROKEN) for n in range(5)])]
+    )
+    assert table["timestamp"].to_pylist() == [datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), *[None] * 4]
+    ((again, _),) = raw_batches(table)
+    assert again.timestamps.to_pylist() == [good, -1, -1, -1, -1]
+    found = _with_metadata(
+        raw, Decoded(pa.record_batch({"n": pa.array(range(5))})), MetadataColumns(timestamp="at")
+    )
+    assert found["at"].to_pylist() == table["timestamp"].to_pylist()
+
+
+def test_of_letters_at_one_position_the_bad_one_is_given_up(world: World, lake: Lake, tmp_path: Path) -> None:
+    """Both versions of a file have a bad record in its first line."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pipeline = frazil.Pipeline(
+        "versions",
+        source={"files": {"path": str(folder)}},
+        schema={"id": "long", "kind": "string"},
+        table="paths.{kind}",
+    )
+    for number, kind in enumerate(("one", None)):
+        (folder / "a.json").write_text(json.dumps({"id": f"{number}", "kind": kind}) + "\n")
+        world.run(pipeline)
+    assert len(offsets(world, lake, pipeline)) == 2
+    done = replay(pipeline, world.spark, lake, Choice(), halved)
+    assert (done.rows, len(done.still_bad)) == (1, 1)
+    assert [row["kind"] for row in world.rows("one")] == ["one"]
 
 
 def test_letters_that_are_for_no_table_are_given_up_together(

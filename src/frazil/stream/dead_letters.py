@@ -55,7 +55,7 @@ def letters(pipeline: str, raw: RawBatch, bad: Sequence[Undecodable], stage: str
             pa.repeat(raw.topic, count),
             pa.repeat(pa.scalar(raw.partition, pa.int32()), count),
             raw.offsets.take(rows),
-            raw.timestamps.take(rows).cast(pa.timestamp("ms", "UTC")).cast(schema.field("timestamp").type),
+            raw.times().take(rows),
             taken(raw.keys, "key"),
             taken(raw.headers, "headers") if raw.header is None else _first_lines(raw.header, count),
             raw.values.take(rows),

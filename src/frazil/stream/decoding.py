@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,11 +91,11 @@ def _with_metadata(raw: RawBatch, found: Decoded, wanted: MetadataColumns) -> pa
         good = np.setdiff1d(np.arange(len(raw)), [bad.index for bad in found.bad])
         raw = taken(raw, pa.array(good, pa.int64()))
     length = len(raw)
-    columns = {
+    columns: dict[str | None, Callable[[], pa.Array]] = {
         wanted.topic: lambda: pa.repeat(raw.topic, length),
         wanted.partition: lambda: pa.repeat(pa.scalar(raw.partition, pa.int32()), length),
         wanted.offset: lambda: raw.offsets,
-        wanted.timestamp: lambda: raw.timestamps.cast(pa.timestamp("ms", "UTC")),
+        wanted.timestamp: raw.times,
         wanted.key: lambda: _or_nulls(raw.keys, length),
         wanted.headers: lambda: _or_nulls(raw.headers, length),
     }

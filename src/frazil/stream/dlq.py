@@ -292,9 +292,10 @@ class _Replay:
                 self._sink.adapt(lacking.needs)
             except BadRecord as error:
                 self._sink.discard(turn)
-                self._give_up(letters, _index_of(letters, error), error.message)
-                # All at once: a job for each would take for ever.
-                for index, reason in self._unroutable(turn, batches, slices):
+                # All at once: a job for each would take for ever. And by their rows: letters of two versions
+                # of a file may have one position.
+                lost = list(self._unroutable(turn, batches, slices))
+                for index, reason in lost or [(_index_of(letters, error), error.message)]:
                     self._give_up(letters, index, reason)
                 return 0, 0
             except FrazilError:
@@ -378,6 +379,8 @@ def _repaired(repair: Callable[[bytes], bytes], value: bytes | None) -> bytes | 
 
 
 def _index_of(letters: pa.Table, error: BadRecord) -> int:
-    assert error.position is not None, "a record has a position"
-    rows = zip(*(letters[name].to_pylist() for name in POSITION), strict=True)
-    return list(rows).index(error.position)
+    rows = list(zip(*(letters[name].to_pylist() for name in POSITION), strict=True))
+    if error.position not in rows:
+        # What a record says when an expression fails for it, which is no position of ours.
+        raise error
+    return rows.index(error.position)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.stream.dead_letters import DEAD_LETTERS, FIRST_LINE, REPLAYED
-from frazil.stream.source import RawBatch
+from frazil.stream.source import NO_TIMESTAMP, RawBatch
 
 POSITION = ("topic", "partition", "offset")
 #: After a reset a position may fail a second time, and that is another letter.
@@ -49,7 +49,7 @@ def raw_batches(letters: pa.Table, *, headed: bool = False) -> Iterator[tuple[Ra
                 partition=places[start][1],
                 values=column("value"),
                 offsets=column("offset"),
-                timestamps=column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()),
+                timestamps=_millis(column("timestamp")),
                 keys=column("key"),
                 # Records of files have none: what stands there is the first line.
                 headers=None if headed else column("headers"),
@@ -59,6 +59,10 @@ def raw_batches(letters: pa.Table, *, headed: bool = False) -> Iterator[tuple[Ra
             start,
         )
         start, size = end, 0
+
+
+def _millis(times: pa.TimestampArray) -> pa.Int64Array:
+    return times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).fill_null(NO_TIMESTAMP)
 
 
 def _first_line(headers: list[dict[str, Any]] | None) -> bytes | None:

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.config.model import Limits
+from frazil.stream.decode.text import FIRST_MICROS, LAST_MICROS
 
 if TYPE_CHECKING:
     from frazil.stream.rounds import RoundPlan
+
+#: What Kafka says of a record that has none.
+NO_TIMESTAMP = -1
 
 
 @dataclass(frozen=True, order=True)
@@ -48,7 +53,7 @@ class RawBatch:
     values: pa.BinaryArray
     #: Of a file, the number of the line or row, counted from 0.
     offsets: pa.Int64Array
-    #: Milliseconds since 1970.
+    #: Milliseconds since 1970, as whoever sent the record had it.
     timestamps: pa.Int64Array
     #: Only when asked for.
     keys: pa.BinaryArray | None = None
@@ -63,6 +68,17 @@ class RawBatch:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def times(self) -> pa.TimestampArray:
+        """The timestamps as columns have them; null where there is none, or one beyond the year 9999, as of a
+        producer that counts something else than milliseconds: no engine could show it."""
+        shown = pc.and_(
+            pc.greater_equal(self.timestamps, FIRST_MICROS // 1000),
+            pc.less_equal(self.timestamps, LAST_MICROS // 1000),
+        )
+        told = pc.and_(shown, pc.not_equal(self.timestamps, NO_TIMESTAMP))
+        found = pc.if_else(told, self.timestamps, None)
+        return found.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
 
 
 class Reader(Protocol):
