@@ -183,6 +183,12 @@ def test_a_ledger_that_is_ahead_of_the_stamp_counts_up_to_it(folder: Path, pipel
     pipeline.ledger.reverse()
     pipeline.restart()
     assert pipeline.round() == []
+    # Merged, one file has rows of both epochs, and in no order either.
+    merged = pa.concat_tables(pipeline.ledger)
+    for order in ("ascending", "descending"):
+        pipeline.ledger = [merged.sort_by([("epoch", order)])]
+        pipeline.restart()
+        assert pipeline.round() == [], order
 
 
 def test_what_another_writer_took_counts(folder: Path, pipeline: Pipeline) -> None:

@@ -90,6 +90,8 @@ def load_taken(read: ReadLedger, stamp: Stamp, count: int, name: str) -> Taken:
         mine = table.filter(
             pc.and_(pc.equal(table["pipeline"], stamp.pipeline), pc.less(table["number"], count))
         )
+        # Merged files have rows of several epochs; of those of one number the last one stays.
+        mine = mine.sort_by("epoch")
         numbers, of = mine["number"].to_numpy(), mine["epoch"].to_numpy()
         newer = of > epochs[numbers]
         rows = mine.filter(pa.array(newer)).select(["path", "version"]).to_pydict()
