@@ -16,7 +16,7 @@ from frazil.client import VendedCredentials
 from frazil.core.errors import HistoryChanged, StorageError, Unsupported
 from frazil.core.stamp import Position, Stamp
 from frazil.devstack.seaweed import ObjectStore
-from frazil.stream.sinks.dataset_place import Place, Taken, file_name, place_of
+from frazil.stream.sinks.dataset_place import Place, Taken, file_name, newest_stamp, place_of
 
 _numbers = itertools.count(1)
 Read = Callable[[str], bytes]
@@ -92,6 +92,21 @@ def test_large_stamps_and_odd_names(place: tuple[Place, Read]) -> None:
     large = stamp("large", partitions=2000, topic='tøpic "\u20ac" \U0001f600')
     files.put(file_name("p", 1, "json"), b"[]", large)
     assert files.stamp(file_name("p", 1, "json")) == large
+
+
+def test_only_the_newest_says_how_far_it_goes(place: tuple[Place, Read]) -> None:
+    """Files come for years: what lies beside them must not."""
+    files, _ = place
+    names = [file_name("p", number, "json") for number in (1, 2, 3)]
+    # Another pipeline's stays.
+    files.put(file_name("p-x", 1, "json"), b"[]", stamp("x", partitions=2000))
+    for token, name in zip("abc", names, strict=True):
+        files.put(name, b"[]", stamp(token, partitions=2000))
+    for name in names[:2]:
+        with pytest.raises(HistoryChanged, match="does not say how far it goes"):
+            files.stamp(name)
+    assert newest_stamp(files, "p", "json") == (3, stamp("c", partitions=2000))
+    assert newest_stamp(files, "p-x", "json") == (1, stamp("x", partitions=2000))
 
 
 def test_one_of_many_rivals_wins(place: tuple[Place, Read]) -> None:

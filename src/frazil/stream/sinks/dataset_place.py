@@ -6,6 +6,7 @@ written first. On a local disk it is a file beside it. Both are below `_frazil/`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from datetime import UTC, datetime
@@ -76,7 +77,7 @@ def newest_stamp(place: Place, stem: str, extension: str, after: int = 0) -> tup
         try:
             return number, place.stamp(file_name(stem, number, extension))
         except HistoryChanged:
-            # In a folder, the stamp of a file is removed when it is not the newest any more.
+            # What lies beside a file is removed when that is not the newest any more.
             if place.newest(stem, number) == number:
                 raise
 
@@ -107,6 +108,13 @@ def _highest(names: Iterable[str], stem: str, after: int) -> int:
     return max((number for name in names if (number := _number(name, stem)) is not None), default=after)
 
 
+def _outdated(sides: Iterable[str], name: str) -> list[str]:
+    """What lies beside files before that one: only the newest is asked how far it goes."""
+    stem = name.rpartition("-")[0]
+    own = _number(name, stem) or 0
+    return [side for side in sides if (_number(side.rpartition("-")[0], stem) or own) < own]
+
+
 class Bucket:
     """A prefix of a bucket."""
 
@@ -134,7 +142,7 @@ class Bucket:
         attributes = {str(key): str(value) for key, value in self._head(name).attributes.items()}
         text = attributes.get("frazil-stamp")
         if text is None and "frazil-token" in attributes:
-            text = self._read(self._side(name, attributes["frazil-token"]))
+            text = self._read(name, self._side(name, attributes["frazil-token"]))
         if text is None:
             raise _nameless(f"{self._location}/{name}")
         return Stamp.decode(text)
@@ -160,6 +168,17 @@ class Bucket:
             raise Taken from None
         except (BaseError, OSError) as error:
             raise self._failed("write", name, error) from None
+        if "frazil-token" in attributes:
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        hidden = self._key(_HIDDEN)
+        # The file is there: what cannot be removed now is removed with the next one.
+        with contextlib.suppress(BaseError, OSError):
+            pages = obstore.list(self._store, hidden)
+            names = [meta["path"].removeprefix(f"{hidden}/") for page in pages for meta in page]
+            if old := [f"{hidden}/{side}" for side in _outdated(names, name)]:
+                obstore.delete(self._store, old)
 
     def written_at(self, name: str) -> datetime:
         return self._head(name).meta["last_modified"]
@@ -172,9 +191,11 @@ class Bucket:
         except (BaseError, OSError) as error:
             raise self._failed("look at", name, error) from None
 
-    def _read(self, key: str) -> str:
+    def _read(self, name: str, key: str) -> str:
         try:
             return bytes(obstore.get(self._store, key).bytes()).decode()
+        except (NotFoundError, FileNotFoundError):
+            raise _nameless(f"{self._location}/{name}") from None
         except (BaseError, OSError) as error:
             raise self._failed("read", key, error) from None
 
@@ -228,13 +249,9 @@ class Folder:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Only the newest file is ever asked how far it goes; rivals may be ahead of this one."""
-        stem = name.rpartition("-")[0]
-        own = _number(name, stem) or 0
-        for path in (self._root / _HIDDEN).iterdir():
-            number = _number(path.name.rpartition("-")[0], stem)
-            if number is not None and number < own:
-                path.unlink(missing_ok=True)
+        hidden = self._root / _HIDDEN
+        for side in _outdated([path.name for path in hidden.iterdir()], name):
+            (hidden / side).unlink(missing_ok=True)
 
 
 def _ascii(stamp: Stamp) -> str:
