@@ -246,6 +246,29 @@ def test_a_ledger_that_does_not_go_with_the_stamp_is_refused(line: Line, how: st
     line.check()
 
 
+def test_a_table_that_was_rolled_back(line: Line) -> None:
+    """Files come again, in another order; also where one file of the ledger has rows of both times."""
+    line.put("a.json", age=90)
+    line.run()
+    first = next(line.shelf.stamps(line.table, line.config.name))
+    snapshot = line.shelf.load(line.table).current_snapshot()
+    assert snapshot is not None
+    line.put("b.json", age=80)
+    line.run()
+    line.spark.sql(f"CALL frazil.system.rollback_to_snapshot('{line.table}', {snapshot.snapshot_id})")
+    assert next(line.shelf.stamps(line.table, line.config.name)) == first
+    line.put("late.json", age=1000)
+    line.run()
+    line.check()
+    line.spark.sql(
+        f"CALL frazil.system.rewrite_data_files(table => '{line.table}_files', strategy => 'sort', "
+        "sort_order => 'epoch DESC', options => map('rewrite-all', 'true'))"
+    )
+    line.put("c.json")
+    line.run()
+    line.check()
+
+
 def test_a_file_that_vanishes_each_time_ends_in_an_error(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks find that it is gone; what the driver raises says which."""
     from frazil.stream import loops
