@@ -31,6 +31,8 @@ from frazil.stream.events import RoundRetried
 from frazil.stream.source import RawBatch, Slice
 
 ACCOUNTS, BALANCE = 10, 100
+#: Debezium makes the topic's name of it, which cannot have the space.
+ACCOUNT_BOOK = "account book"
 
 
 #: Of an event, as `ChangingTable` makes them.
@@ -287,8 +289,11 @@ def test_no_snapshot_shows_half_of_a_transfer(
 ) -> None:
     rng = Random(5)
     with PostgresSource(postgres_source, world.kafka, connect) as source:
-        source.run("CREATE TABLE accounts (id INT PRIMARY KEY, balance INT)", *source.publishing("accounts"))
-        source.run(*(f"INSERT INTO accounts VALUES ({n}, {BALANCE})" for n in range(ACCOUNTS)))
+        source.run(
+            f'CREATE TABLE "{ACCOUNT_BOOK}" (id INT PRIMARY KEY, balance INT)',
+            *source.publishing(ACCOUNT_BOOK),
+        )
+        source.run(*(f'INSERT INTO "{ACCOUNT_BOOK}" VALUES ({n}, {BALANCE})' for n in range(ACCOUNTS)))
         source.start()
         connect.wait_streaming(source.name)
         for _ in range(25):
@@ -296,14 +301,14 @@ def test_no_snapshot_shows_half_of_a_transfer(
         source.settle()
         line = pipeline(
             world,
-            source.topic("accounts"),
+            source.topic(ACCOUNT_BOOK.replace(" ", "_")),
             "cdc_accounts",
             name="transfers",
             changes={"whole_transactions": True},
             limits={"records_per_round": 5, "records_per_task": 1},
         )
         world.run(line)
-        expected = {row["id"]: row["balance"] for row in source.rows("accounts")}
+        expected = {row["id"]: row["balance"] for row in source.rows(ACCOUNT_BOOK)}
     assert {row["id"]: row["balance"] for row in world.rows("cdc_accounts")} == expected
     sums = _sums(world, "cdc_accounts")
     assert len(sums) > 10
@@ -317,7 +322,8 @@ def _transfers(rng: Random) -> list[str]:
         payer, payee = rng.sample(range(ACCOUNTS), 2)
         amount = rng.randrange(1, 20)
         for account, change in ((payer, -amount), (payee, amount)):
-            statements.append(f"UPDATE accounts SET balance = balance + {change} WHERE id = {account}")
+            update = f'UPDATE "{ACCOUNT_BOOK}" SET balance = balance + {change} WHERE id = {account}'
+            statements.append(update)
     return statements
 
 
