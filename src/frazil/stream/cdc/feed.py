@@ -20,8 +20,6 @@ from frazil.stream.source import Reader, Slice
 if TYPE_CHECKING:
     from frazil.lake.catalog import Lake
 
-#: What Debezium makes the name of a topic of.
-_PARTS = ("<prefix>", "<schema>", "<table>")
 #: Whether a bounded run has read what was there when it began; stamps are by topic.
 Goal: TypeAlias = Callable[[Mapping[str, Stamp]], bool]
 
@@ -88,8 +86,11 @@ class KafkaChanges:
         #: Topics that were there once.
         self._seen: set[str] = set()
         self._reader = KafkaReader(source.settings, keys=True, headers=True)
-        #: By what the names of a connector's topics begin with.
-        self._transactions: dict[str, Transactions] = {}
+        #: By the topics that may tell of them.
+        self._transactions: dict[tuple[str, ...], Transactions] = {}
+        #: By topic: the table whose transactions were asked about, and the records behind the newest plan.
+        self._tables: dict[str, str] = {}
+        self._left: dict[str, int] = {}
 
     def topics(self) -> Sequence[str]:
         self._view = self._log.look()
@@ -108,6 +109,7 @@ class KafkaChanges:
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         planned = plan_round(stamp, OneTopic(self._log, topic, self._view), limits, 1)
+        self._left[topic] = planned.lag
         # A partition is read in its order, by one task.
         slices = [part for task in planned.tasks for part in task]
         return replace(planned, tasks=tuple((part,) for part in slices))
@@ -116,17 +118,21 @@ class KafkaChanges:
         confirm(stamp, self._log, plan.positions)
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
-        parts = topic.rsplit(".", 2)
-        if len(parts) < len(_PARTS):
+        known = self._tables.setdefault(topic, tail.table)
+        if known != tail.table:
             raise Unsupported(
-                f"the topic {topic} was renamed: connectors tell of transactions by the names they give, "
-                f"{'.'.join(_PARTS)}. Read topics of such names, or leave `changes.whole_transactions` out"
+                f"the topic {topic} has changes of {known} and of {tail.table}, and which tables share it is "
+                "told nowhere, so that nobody can tell when all changes of a transaction are there: read "
+                "topics of one table each, or leave `changes.whole_transactions` out"
             )
-        prefix, schema, table = parts
-        if prefix not in self._transactions:
-            self._transactions[prefix] = Transactions(self._source, f"{prefix}.transaction")
+        if self._left.get(topic):
+            # What comes next tells of which transaction the records are that say nothing.
+            tail = replace(tail, unread=0)
+        topics = told_of_in(topic, tail)
+        if topics not in self._transactions:
+            self._transactions[topics] = Transactions(self._source, topics)
         marks = [mark.ts for mark in stamp.marks.get(topic, ()) if mark is not None]
-        return self._transactions[prefix].ended(tail, f"{schema}.{table}", min(marks, default=0))
+        return self._transactions[topics].ended(tail, min(marks, default=0))
 
     def beginning(self, topic: str, partition: int, offset: int) -> tuple[str, int, int]:
         """Records tell of their transactions; who decodes them cuts there."""
@@ -172,6 +178,22 @@ class OneTopic:
 
     def require(self, missing: Sequence[str]) -> None:
         self.log.require(missing)
+
+
+def told_of_in(topic: str, tail: Tail) -> tuple[str, ...]:
+    """Topics in which the connector may tell of transactions, the likeliest first.
+
+    Whoever copies topics, or renames all of a connector, gives the same beginning to each of them; where only
+    that of the table has another name, the connector's own is in force.
+    """
+    own, more = f"{tail.connector}.transaction", tail.table.count(".") + 1
+    prefix, *rest = topic.rsplit(".", more)
+    if len(rest) < more:
+        return (own,)
+    beside = f"{prefix}.transaction"
+    if beside == own:
+        return (own,)
+    return (beside, own) if beside.endswith(f".{own}") else (own, beside)
 
 
 def _reached(ends: tuple[int, ...], position: Position | None) -> bool:
