@@ -88,7 +88,7 @@ def _with_bad(tail: Tail | None, changes: Changes, row: int) -> Tail | None:
         if bad.index <= row:
             continue
         try:
-            name, order = _transaction(_payload(changes.raw.values[bad.index].as_py()))
+            name, order = _transaction(_payload(changes.raw.values[bad.index].as_py() or b""))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             tail = replace(tail, unread=tail.unread + 1)
             continue
