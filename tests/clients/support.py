@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -23,8 +24,10 @@ def local(location: str) -> Path:
 
 
 def files_below(location: str) -> set[Path]:
-    # Hadoop's local file system leaves checksum files beside some of Spark's.
-    return {path for path in local(location).rglob("*") if path.is_file() and path.suffix != ".crc"}
+    # Hadoop's local file system leaves checksum files beside some of Spark's. Unlike `rglob`, `walk` does not
+    # mind that a purge removes folders meanwhile.
+    found = (Path(folder, name) for folder, _, names in os.walk(local(location)) for name in names)
+    return {path for path in found if path.suffix != ".crc"}
 
 
 def plant(location: str) -> Path:

@@ -51,7 +51,8 @@ class TrappedServer(FrazilServer):
 
 
 def files_below(directory: Path) -> set[Path]:
-    return {path for path in directory.rglob("*") if path.is_file()}
+    # Unlike `rglob`, it does not mind that a purge removes folders meanwhile.
+    return {Path(folder, name) for folder, _, names in os.walk(directory) for name in names}
 
 
 def state(db: Db) -> dict[str, Mapping[str, object]]:
