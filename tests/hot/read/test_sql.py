@@ -12,6 +12,7 @@ from tests.hot.read.world import HotRows, HotWorld, row
 
 from frazil.cli.main import cli
 from frazil.core.errors import FrazilError, InvalidInput
+from frazil.hot.read.names import DUCKDB
 from frazil.hot.read.sql import Tables, query, rewritten
 from frazil.lake import arrow_scan
 from frazil.lake.data_rows import open_rows
@@ -41,7 +42,7 @@ class Known:
 def test_names_of_tables_are_found(text: str, wanted: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frazil.hot.read.sql.pinned", lambda client, name, **options: name)
     tables = Tables(Known())  # type: ignore[arg-type]
-    found = rewritten(text, tables, '"')
+    found = rewritten(text, tables, DUCKDB)
     assert found == (wanted or text.replace("FROM shop.orders", 'FROM "shop.orders"'))
 
 

@@ -14,6 +14,7 @@ from frazil.core.errors import InvalidInput, Unsupported
 from frazil.core.schema import Schema
 from frazil.hot.read.arrow import Union
 from frazil.hot.read.connect import CatalogLike, connected
+from frazil.hot.read.names import DUCKDB, SPARK, SPARK_DOUBLE_QUOTED, Syntax
 from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
 from frazil.hot.read.predicates import equalities, parsed
 from frazil.hot.table import table_name
@@ -23,13 +24,8 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-#: Texts and comments, in which nothing is a name; then names with dots between them, or with dots inside.
-_TOKENS = r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|(?P<name>{name}(?:\s*\.\s*{name})*)"
-_PLAIN = r"[A-Za-z_][A-Za-z0-9_$]*"
 #: Of columns while DuckDB is asked which of them it needs.
 _MARK = "frazil_c{table}_{column}_"
-#: What DuckDB puts around names.
-_QUOTE = '"'
 #: Not DESCRIBE and the like, which tell of columns without reading them.
 _QUERY = re.compile(r"\W*(select|with|from)\b", re.IGNORECASE)
 
@@ -102,32 +98,22 @@ def query(
     return Answer(rows, tuple(one.pins for one in tables.named().values()))
 
 
-def rewritten(text: str, tables: Tables, quote: str) -> str:
-    """The query with the names of tables as one quoted name each; others stay as they are.
-
-    `quote`: what the engine puts around names, `"` or a backtick.
-    """
-    quoted = rf"{quote}(?:[^{quote}]|{quote}{quote})*{quote}"
-    tokens = re.compile(_TOKENS.format(name=rf"(?:{_PLAIN}|{quoted})"), re.DOTALL)
-    parts = re.compile(rf"{quoted}|{_PLAIN}")
-
-    def replaced(match: re.Match[str]) -> str:
-        if match["name"] is None:
-            return match[0]
-        names = parts.findall(match[0])
-        plain = [_unquoted(one, quote) for one in names]
-        for count in range(len(plain), 0, -1):
-            name = ".".join(plain[:count])
+def rewritten(text: str, tables: Tables, syntax: Syntax) -> str:
+    """The query with the names of tables as one quoted name each; all else stays as it is."""
+    pieces, done = [], 0
+    for names in syntax.names(text):
+        for count in range(len(names), 0, -1):
+            name = ".".join(one.text for one in names[:count])
             if "." in name and tables.get(name) is not None:
-                return ".".join([_quoted(name, quote), *names[count:]])
-        return match[0]
-
-    return tokens.sub(replaced, text)
+                pieces += [text[done : names[0].start], syntax.quoted(name)]
+                done = names[count - 1].end
+                break
+    return "".join([*pieces, text[done:]])
 
 
 def _by_duckdb(text: str, tables: Tables) -> pa.Table:
     duckdb = _duckdb()
-    wanted = rewritten(text, tables, _QUOTE)
+    wanted = rewritten(text, tables, DUCKDB)
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         try:
             _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
@@ -149,7 +135,7 @@ def _answer(
         union = Union(found, tables.client, tables.kafka, columns=columns.get(name), where=where)
         rows = union.table()
         connection.register(f"frazil_t{number}", rows)
-        view = _quoted(name, _QUOTE)
+        view = DUCKDB.quoted(name)
         connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM frazil_t{number}")  # noqa: S608
     return connection.execute(text).to_arrow_table()
 
@@ -170,8 +156,8 @@ def _needed(
         marks = [_MARK.format(table=number, column=column) for column in range(len(schema))]
         connection.register(f"frazil_t{number}", pa.Table.from_batches([], schema).rename_columns(marks))
         pairs = zip(marks, schema.names, strict=True)
-        renamed = ", ".join(f"{mark} AS {_quoted(column, _QUOTE)}" for mark, column in pairs)
-        view = _quoted(name, _QUOTE)
+        renamed = ", ".join(f"{mark} AS {DUCKDB.quoted(column)}" for mark, column in pairs)
+        view = DUCKDB.quoted(name)
         connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT {renamed} FROM frazil_t{number}")  # noqa: S608
     plan = "".join(str(row[-1]) for row in connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall())
     found = {}
@@ -197,15 +183,22 @@ def query_frame(text: str, tables: Tables, spark: SparkSession) -> DataFrame:
     from frazil.stream.frames import require_query
 
     session = spark.newSession()
-    wanted = rewritten(text, tables, "`")
+    wanted = rewritten(text, tables, _spark_syntax(session))
     try:
         require_query(session, wanted)
         for name, found in tables.named().items():
-            union_frame(session, tables.client, found, tables.kafka).createOrReplaceTempView(f"`{name}`")
+            frame = union_frame(session, tables.client, found, tables.kafka)
+            frame.createOrReplaceTempView(SPARK.quoted(name))
         return session.sql(wanted)
     except (AnalysisException, ParseException) as error:
         said = str(error).strip().splitlines()[0]
         raise InvalidInput(f"Spark does not take the query: {said}") from None
+
+
+def _spark_syntax(spark: SparkSession) -> Syntax:
+    # The setting says something only where Spark follows the standard.
+    asked = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+    return SPARK_DOUBLE_QUOTED if all(str(spark.conf.get(one)).lower() == "true" for one in asked) else SPARK
 
 
 def _require_query(statements: Sequence[Any], select: Any) -> None:
@@ -222,11 +215,3 @@ def _duckdb() -> Any:
             "answer (--engine spark)"
         ) from None
     return duckdb
-
-
-def _unquoted(name: str, quote: str) -> str:
-    return name[1:-1].replace(quote * 2, quote) if name.startswith(quote) else name
-
-
-def _quoted(name: str, quote: str) -> str:
-    return quote + name.replace(quote, quote * 2) + quote
