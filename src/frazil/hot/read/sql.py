@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 #: Of columns while DuckDB is asked which of them it needs.
 _MARK = "frazil_c{table}_{column}_"
-#: Not DESCRIBE and the like, which tell of columns without reading them.
-_QUERY = re.compile(r"\W*(select|with|from)\b", re.IGNORECASE)
+#: What a column says that was not.
+_UNREAD = "frazil did not read this column"
 
 
 @dataclass(frozen=True)
@@ -117,57 +116,82 @@ def _by_duckdb(text: str, tables: Tables) -> pa.Table:
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         try:
             _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
+            views = [_View(*one, number) for number, one in enumerate(tables.named().items())]
+            needed = _needed(connection, wanted, views)
             try:
-                return _answer(connection, wanted, tables, _needed(connection, wanted, tables.named()))
-            except duckdb.BinderException:
-                # It names columns that it then has no need of; or they are not there, which is said now.
-                return _answer(connection, wanted, tables, {})
+                return _answer(connection, wanted, tables, views, needed)
+            except duckdb.Error as error:
+                if _UNREAD not in str(error):
+                    raise
+            # It looks at more than its plan told of.
+            return _answer(connection, wanted, tables, views, {})
         except duckdb.Error as error:
             raise InvalidInput(f"DuckDB does not take the query: {error}") from None
 
 
+class _View:
+    """A table as the query sees it: with all of its columns, whichever of them are read.
+
+    Stars, positions and joins by equal names mean the same columns then. One that was not read is an error
+    for whoever looks at its values, and never a wrong answer.
+    """
+
+    def __init__(self, name: str, found: Pinned, number: int) -> None:
+        self.name, self.found = name, found
+        self.schema = Schema.from_json(pinned_schema(found), str(found))
+        self.empty = pa.Table.from_batches([], Columns(self.schema).fitter.schema)
+        self._rows = f"frazil_t{number}"
+        #: What DuckDB's plans call the columns: names that occur nowhere else.
+        self.marks = {
+            name: _MARK.format(table=number, column=column)
+            for column, name in enumerate(self.empty.column_names)
+        }
+
+    def show(self, connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
+        """`rows`: in the columns that were read."""
+        read = {name: self.marks[name] for name in rows.column_names}
+        columns = []
+        for name, kind in zip(self.empty.column_names, connection.from_arrow(self.empty).types, strict=True):
+            value = read.get(name) or f"CAST(error('{_UNREAD}') AS {kind})"
+            columns.append(f"{value} AS {DUCKDB.quoted(name)}")
+        connection.register(self._rows, rows.rename_columns(list(read.values())))
+        body = f"SELECT {', '.join(columns)} FROM {self._rows}"  # noqa: S608 - names are quoted
+        connection.execute(f"CREATE OR REPLACE VIEW {DUCKDB.quoted(self.name)} AS {body}")
+
+
 def _answer(
-    connection: duckdb.DuckDBPyConnection, text: str, tables: Tables, columns: Mapping[str, Sequence[str]]
+    connection: duckdb.DuckDBPyConnection,
+    text: str,
+    tables: Tables,
+    views: Sequence[_View],
+    columns: Mapping[str, Sequence[str]],
 ) -> pa.Table:
     tree = parsed(connection, text)
-    for number, (name, found) in enumerate(tables.named().items()):
-        where = equalities(tree, name, Schema.from_json(pinned_schema(found), str(found))) or None
-        union = Union(found, tables.client, tables.kafka, columns=columns.get(name), where=where)
-        rows = union.table()
-        connection.register(f"frazil_t{number}", rows)
-        view = DUCKDB.quoted(name)
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM frazil_t{number}")  # noqa: S608
+    for view in views:
+        where = equalities(tree, view.name, view.schema) or None
+        wanted = columns.get(view.name)
+        union = Union(view.found, tables.client, tables.kafka, columns=wanted, where=where)
+        view.show(connection, union.table())
     return connection.execute(text).to_arrow_table()
 
 
-def _needed(
-    connection: duckdb.DuckDBPyConnection, text: str, tables: Mapping[str, Pinned]
-) -> dict[str, list[str]]:
-    """The columns that the query reads of each table, as DuckDB plans it; none: all.
-
-    The plan is of empty tables whose columns have names that occur nowhere else: what it needs, it names.
-    """
-    if _QUERY.match(text) is None:
+def _needed(connection: duckdb.DuckDBPyConnection, text: str, views: Sequence[_View]) -> dict[str, list[str]]:
+    """The columns that the query reads of each table, as DuckDB plans it with empty ones; none: all."""
+    duckdb = _duckdb()
+    for view in views:
+        view.show(connection, view.empty)
+    try:
+        told = connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall()
+    except duckdb.Error:
+        # The error quotes what failed: that is to be the query.
+        connection.execute(text)
         return {}
-    schemas = [
-        Columns(Schema.from_json(pinned_schema(one), str(one))).fitter.schema for one in tables.values()
-    ]
-    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
-        marks = [_MARK.format(table=number, column=column) for column in range(len(schema))]
-        connection.register(f"frazil_t{number}", pa.Table.from_batches([], schema).rename_columns(marks))
-        pairs = zip(marks, schema.names, strict=True)
-        renamed = ", ".join(f"{mark} AS {DUCKDB.quoted(column)}" for mark, column in pairs)
-        view = DUCKDB.quoted(name)
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT {renamed} FROM frazil_t{number}")  # noqa: S608
-    plan = "".join(str(row[-1]) for row in connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall())
+    plan = "".join(str(row[-1]) for row in told)
     found = {}
-    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
-        needed = [
-            column
-            for index, column in enumerate(schema.names)
-            if _MARK.format(table=number, column=index) in plan
-        ]
-        found[name] = needed or schema.names[:1]
+    for view in views:
+        needed = [name for name, mark in view.marks.items() if mark in plan]
+        # Something has to tell how many rows there are.
+        found[view.name] = needed or view.empty.column_names[:1]
     return found
 
 
