@@ -138,3 +138,13 @@ def test_the_command(hot: HotWorld, orders: HotRows) -> None:
     document = json.loads(run("--fresh", "--json", "--max-lag", "1h")[0])
     assert document["rows"] == [{"n": 30}]
     assert document["pins"][0]["table"] == orders.name
+
+
+@pytest.mark.parametrize("other", [("--fresh",), ("--max-lag", "1h"), ("--fresh", "--max-lag", "1h")])
+@pytest.mark.parametrize("pins", ["[]", '[{"table": "a.b", "uuid": "u"}]'])
+def test_pins_say_of_when_the_answer_is(pins: str, other: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(
+        cli, ["sql", "SELECT 1", "--uri", "http://127.0.0.1:1", "--pins", pins, *other]
+    )
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "leave out --fresh and --max-lag" in found.stderr

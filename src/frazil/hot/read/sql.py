@@ -85,7 +85,7 @@ def query(
 ) -> Answer:
     """The answer to a query over tables of the catalog, hot or not, by DuckDB, or by `spark` if it is given.
 
-    `fresh` and `max_lag` as for `frazil.pin`.
+    `fresh` and `max_lag` as for `frazil.pin`; with `pins`, which say of when the answer is, they say nothing.
 
     >>> query("SELECT sum(amount) FROM shop.orders").rows.to_pylist()  # doctest: +SKIP
     [{'sum(amount)': Decimal('1200.50')}]
