@@ -202,6 +202,12 @@ def test_what_the_plan_did_not_tell_of_is_read_then(world: World, monkeypatch: p
     assert (world.columns, world.reads) == ({"shop.orders": _ORDERS}, 2)
 
 
+def test_tables_whose_names_sql_does_not_tell_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_TABLES, "shop.Orders", ({"id": "long"}, []))
+    with pytest.raises(InvalidInput, match=r"shop\.orders and shop\.Orders"):
+        world.answer("SELECT count(*) FROM shop.orders UNION ALL SELECT count(*) FROM shop.Orders")
+
+
 def test_a_column_that_is_not_there_is_said_before_anything_is_read(world: World) -> None:
     with pytest.raises(InvalidInput, match='"nothing" not found') as error:
         world.answer("SELECT nothing FROM shop.orders")

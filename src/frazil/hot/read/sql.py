@@ -54,7 +54,16 @@ class Tables:
         return self.found[name]
 
     def named(self) -> dict[str, Pinned]:
-        return {name: one for name, one in self.found.items() if one is not None}
+        found = {name: one for name, one in self.found.items() if one is not None}
+        # The engines would take one for the other.
+        alike = {name.lower(): name for name in found}
+        for name in found:
+            if (other := alike[name.lower()]) != name:
+                raise InvalidInput(
+                    f"the query names the tables {name} and {other}, which SQL does not tell apart: name one "
+                    "of them in a query, or rename it"
+                )
+        return found
 
     def _pinned(self, name: str) -> Pinned | None:
         if name in self.given:
