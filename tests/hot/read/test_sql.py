@@ -65,6 +65,17 @@ def test_both_engines_answer_alike(hot: HotWorld, orders: HotRows) -> None:
     assert isinstance(first.rows.column("total")[0].as_py(), Decimal)
 
 
+def test_names_in_texts_stay_there(hot: HotWorld, orders: HotRows) -> None:
+    name = orders.name
+    for spark, texts in (
+        (None, f"E'it\\'s {name}' AS a, $${name}$$ AS b"),
+        (hot.spark, f"'it\\'s {name}' AS a, \"{name}\" AS b"),
+    ):
+        text = f"SELECT {texts}, count(*) AS n FROM {name} /* /* {name} */ {name} */"
+        rows = query(text, catalog=hot.client, spark=spark).rows.to_pylist()
+        assert rows == [{"a": f"it's {name}", "b": name, "n": 30}]
+
+
 def test_what_a_query_may_be(hot: HotWorld, orders: HotRows) -> None:
     name = orders.name
 
