@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 from frazil.hot.read.names import DUCKDB, SPARK, SPARK_DOUBLE_QUOTED, Syntax
-from frazil.hot.read.sql import Tables, rewritten
+from frazil.hot.read.sql import Tables, _spark_syntax, rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,6 @@ _BOTH = [
     "SELECT 1 /* -- */ FROM «shop.orders» /**/, /***/«shop.orders» b /*/ shop.orders /*/ x */ shop.orders */",
     "SELECT 1 FROM «shop /* . */ . -- x\n orders»",
     "SELECT 1 FROM\u00a0«shop\u3000.\u2003orders»\u00a0WHERE 1.5 = 1.",
-    "SELECT 1.FROM «shop.orders»",
     "SELECT .5, 1e5, 1.e5, a.* FROM «shop.orders» a",
     "SELECT «shop.orders».id FROM «shop.orders» WHERE «shop . orders» . id = 5",
     "SELECT named.shop.orders, x[1].shop.orders, (x).shop.orders FROM «shop.orders»",
@@ -36,6 +35,7 @@ _BOTH = [
 ]
 _DUCKDB = [
     *_BOTH,
+    "SELECT 1.FROM «shop.orders»",
     "SELECT 'it\\', 'shop.orders' FROM «shop.orders»",
     "SELECT E'it\\'s shop.orders', e'\\\\' FROM «shop.orders» WHERE '\\' = E'''shop.orders\\''",
     "SELECT E'a'\n  '\\' shop.orders' FROM «shop.orders»",
@@ -117,16 +117,27 @@ def test_duckdb_has_it_so(marked: str) -> None:
 
 
 def test_spark_has_it_so(spark: SparkSession) -> None:
-    for quoted, texts in (("false", _SPARK), ("true", _SPARK_DOUBLE_QUOTED)):
-        session = spark.newSession()
-        session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", quoted)
-        parser = session._jsparkSession.sessionState().sqlParser()
-        for marked in texts:
-            plan = str(parser.parsePlan(_plain(marked)))
-            tables = re.findall(r"UnresolvedRelation \[([^\]]*)\]", plan)
-            assert {one.replace(", ", ".") for one in tables} == {_TABLE}, marked
-            used = len(re.findall(r"«[^»]*»\s*\.|BROADCAST", marked))  # other than to read it
-            assert len(tables) + used == marked.count("«"), marked
+    # Parsers follow the settings of whichever session is the active one.
+    spark.createDataFrame([], "n int")
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    assert _spark_syntax(spark) is SPARK
+    for marked in _SPARK:
+        _require_relations(parser, marked)
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        assert _spark_syntax(spark) is SPARK_DOUBLE_QUOTED
+        for marked in _SPARK_DOUBLE_QUOTED:
+            _require_relations(parser, marked)
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def _require_relations(parser: Any, marked: str) -> None:
+    plan = str(parser.parsePlan(_plain(marked)))
+    tables = re.findall(r"UnresolvedRelation \[([^\]]*)\]", plan)
+    assert {one.replace(", ", ".") for one in tables} == {_TABLE}, marked
+    used = len(re.findall(r"«[^»]*»\s*\.|BROADCAST", marked))  # other than to read it
+    assert len(tables) + used == marked.count("«"), marked
 
 
 def _plain(marked: str) -> str:
