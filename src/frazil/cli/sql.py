@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Who answers. DuckDB works in this process, and reads into its memory.",
 )
-@click.option("--pins", metavar="JSON", help="As an earlier call printed them: the same answer again.")
+@click.option(
+    "--pins",
+    metavar="JSON",
+    help="As an earlier call printed them: the same answer again. Not with --fresh or --max-lag.",
+)
 @at_cluster
 def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins: str | None) -> None:
     """Answer a QUERY over tables, written as namespace, dot, name.
@@ -51,6 +55,8 @@ def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins:
     from frazil.core.durations import parse_duration
     from frazil.hot.read import sql as reading
 
+    if pins is not None and (fresh or max_lag is not None):
+        raise click.UsageError("--pins says of when the answer is: leave out --fresh and --max-lag.")
     bound = None if max_lag is None else parse_duration(max_lag)
     with nullcontext() if engine == "duckdb" else at.spark() as spark:
         answer = reading.query(

@@ -12,6 +12,7 @@ from tests.hot.read.world import HotRows, HotWorld, row
 
 from frazil.cli.main import cli
 from frazil.core.errors import FrazilError, InvalidInput
+from frazil.hot.read.names import DUCKDB
 from frazil.hot.read.sql import Tables, query, rewritten
 from frazil.lake import arrow_scan
 from frazil.lake.data_rows import open_rows
@@ -41,7 +42,7 @@ class Known:
 def test_names_of_tables_are_found(text: str, wanted: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frazil.hot.read.sql.pinned", lambda client, name, **options: name)
     tables = Tables(Known())  # type: ignore[arg-type]
-    found = rewritten(text, tables, '"')
+    found = rewritten(text, tables, DUCKDB)
     assert found == (wanted or text.replace("FROM shop.orders", 'FROM "shop.orders"'))
 
 
@@ -62,6 +63,17 @@ def test_both_engines_answer_alike(hot: HotWorld, orders: HotRows) -> None:
     assert again.rows.to_pylist() == first.rows.to_pylist()
     assert again.pins == first.pins
     assert isinstance(first.rows.column("total")[0].as_py(), Decimal)
+
+
+def test_names_in_texts_stay_there(hot: HotWorld, orders: HotRows) -> None:
+    name = orders.name
+    for spark, texts in (
+        (None, f"E'it\\'s {name}' AS a, $${name}$$ AS b"),
+        (hot.spark, f"'it\\'s {name}' AS a, \"{name}\" AS b"),
+    ):
+        text = f"SELECT {texts}, count(*) AS n FROM {name} /* /* {name} */ {name} */"
+        rows = query(text, catalog=hot.client, spark=spark).rows.to_pylist()
+        assert rows == [{"a": f"it's {name}", "b": name, "n": 30}]
 
 
 def test_what_a_query_may_be(hot: HotWorld, orders: HotRows) -> None:
@@ -137,3 +149,13 @@ def test_the_command(hot: HotWorld, orders: HotRows) -> None:
     document = json.loads(run("--fresh", "--json", "--max-lag", "1h")[0])
     assert document["rows"] == [{"n": 30}]
     assert document["pins"][0]["table"] == orders.name
+
+
+@pytest.mark.parametrize("other", [("--fresh",), ("--max-lag", "1h"), ("--fresh", "--max-lag", "1h")])
+@pytest.mark.parametrize("pins", ["[]", '[{"table": "a.b", "uuid": "u"}]'])
+def test_pins_say_of_when_the_answer_is(pins: str, other: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(
+        cli, ["sql", "SELECT 1", "--uri", "http://127.0.0.1:1", "--pins", pins, *other]
+    )
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "leave out --fresh and --max-lag" in found.stderr

@@ -31,7 +31,7 @@ def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> _Node | None:
     try:
         found = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
         tree: _Node = msgspec.json.decode(found[0] if found else "{}")
-    except (duckdb.Error, RecursionError):
+    except (duckdb.Error, msgspec.MsgspecError, RecursionError):
         return None
     return tree if len(tree.get("statements") or ()) == 1 else None
 

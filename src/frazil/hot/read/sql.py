@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from frazil.core.errors import InvalidInput, Unsupported
 from frazil.core.schema import Schema
 from frazil.hot.read.arrow import Union
 from frazil.hot.read.connect import CatalogLike, connected
+from frazil.hot.read.names import DUCKDB, SPARK, SPARK_DOUBLE_QUOTED, Syntax
 from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
 from frazil.hot.read.predicates import equalities, parsed
 from frazil.hot.table import table_name
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-#: Texts and comments, in which nothing is a name; then names with dots between them, or with dots inside.
-_TOKENS = r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|(?P<name>{name}(?:\s*\.\s*{name})*)"
-_PLAIN = r"[A-Za-z_][A-Za-z0-9_$]*"
 #: Of columns while DuckDB is asked which of them it needs.
 _MARK = "frazil_c{table}_{column}_"
-#: What DuckDB puts around names.
-_QUOTE = '"'
-#: Not DESCRIBE and the like, which tell of columns without reading them.
-_QUERY = re.compile(r"\W*(select|with|from)\b", re.IGNORECASE)
+#: What a column says that was not.
+_UNREAD = "frazil did not read this column"
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,16 @@ class Tables:
         return self.found[name]
 
     def named(self) -> dict[str, Pinned]:
-        return {name: one for name, one in self.found.items() if one is not None}
+        found = {name: one for name, one in self.found.items() if one is not None}
+        # The engines would take one for the other.
+        alike = {name.lower(): name for name in found}
+        for name in found:
+            if (other := alike[name.lower()]) != name:
+                raise InvalidInput(
+                    f"the query names the tables {name} and {other}, which SQL does not tell apart: name one "
+                    "of them in a query, or rename it"
+                )
+        return found
 
     def _pinned(self, name: str) -> Pinned | None:
         if name in self.given:
@@ -90,7 +94,7 @@ def query(
 ) -> Answer:
     """The answer to a query over tables of the catalog, hot or not, by DuckDB, or by `spark` if it is given.
 
-    `fresh` and `max_lag` as for `frazil.pin`.
+    `fresh` and `max_lag` as for `frazil.pin`; with `pins`, which say of when the answer is, they say nothing.
 
     >>> query("SELECT sum(amount) FROM shop.orders").rows.to_pylist()  # doctest: +SKIP
     [{'sum(amount)': Decimal('1200.50')}]
@@ -102,86 +106,101 @@ def query(
     return Answer(rows, tuple(one.pins for one in tables.named().values()))
 
 
-def rewritten(text: str, tables: Tables, quote: str) -> str:
-    """The query with the names of tables as one quoted name each; others stay as they are.
-
-    `quote`: what the engine puts around names, `"` or a backtick.
-    """
-    quoted = rf"{quote}(?:[^{quote}]|{quote}{quote})*{quote}"
-    tokens = re.compile(_TOKENS.format(name=rf"(?:{_PLAIN}|{quoted})"), re.DOTALL)
-    parts = re.compile(rf"{quoted}|{_PLAIN}")
-
-    def replaced(match: re.Match[str]) -> str:
-        if match["name"] is None:
-            return match[0]
-        names = parts.findall(match[0])
-        plain = [_unquoted(one, quote) for one in names]
-        for count in range(len(plain), 0, -1):
-            name = ".".join(plain[:count])
+def rewritten(text: str, tables: Tables, syntax: Syntax) -> str:
+    """The query with the names of tables as one quoted name each; all else stays as it is."""
+    pieces, done = [], 0
+    for names in syntax.names(text):
+        for count in range(len(names), 0, -1):
+            name = ".".join(one.text for one in names[:count])
             if "." in name and tables.get(name) is not None:
-                return ".".join([_quoted(name, quote), *names[count:]])
-        return match[0]
-
-    return tokens.sub(replaced, text)
+                pieces += [text[done : names[0].start], syntax.quoted(name)]
+                done = names[count - 1].end
+                break
+    return "".join([*pieces, text[done:]])
 
 
 def _by_duckdb(text: str, tables: Tables) -> pa.Table:
     duckdb = _duckdb()
-    wanted = rewritten(text, tables, _QUOTE)
+    wanted = rewritten(text, tables, DUCKDB)
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         try:
             _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
+            views = [_View(*one, number) for number, one in enumerate(tables.named().items())]
+            needed = _needed(connection, wanted, views)
             try:
-                return _answer(connection, wanted, tables, _needed(connection, wanted, tables.named()))
-            except duckdb.BinderException:
-                # It names columns that it then has no need of; or they are not there, which is said now.
-                return _answer(connection, wanted, tables, {})
+                return _answer(connection, wanted, tables, views, needed)
+            except duckdb.Error as error:
+                if _UNREAD not in str(error):
+                    raise
+            # It looks at more than its plan told of.
+            return _answer(connection, wanted, tables, views, {})
         except duckdb.Error as error:
             raise InvalidInput(f"DuckDB does not take the query: {error}") from None
 
 
+class _View:
+    """A table as the query sees it: with all of its columns, whichever of them are read.
+
+    Stars, positions and joins by equal names mean the same columns then. One that was not read is an error
+    for whoever looks at its values, and never a wrong answer.
+    """
+
+    def __init__(self, name: str, found: Pinned, number: int) -> None:
+        self.name, self.found = name, found
+        self.schema = Schema.from_json(pinned_schema(found), str(found))
+        self.empty = pa.Table.from_batches([], Columns(self.schema).fitter.schema)
+        self._rows = f"frazil_t{number}"
+        #: What DuckDB's plans call the columns: names that occur nowhere else.
+        self.marks = {
+            name: _MARK.format(table=number, column=column)
+            for column, name in enumerate(self.empty.column_names)
+        }
+
+    def show(self, connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
+        """`rows`: in the columns that were read."""
+        read = {name: self.marks[name] for name in rows.column_names}
+        columns = []
+        for name, kind in zip(self.empty.column_names, connection.from_arrow(self.empty).types, strict=True):
+            value = read.get(name) or f"CAST(error('{_UNREAD}') AS {kind})"
+            columns.append(f"{value} AS {DUCKDB.quoted(name)}")
+        connection.register(self._rows, rows.rename_columns(list(read.values())))
+        body = f"SELECT {', '.join(columns)} FROM {self._rows}"  # noqa: S608 - names are quoted
+        connection.execute(f"CREATE OR REPLACE VIEW {DUCKDB.quoted(self.name)} AS {body}")
+
+
 def _answer(
-    connection: duckdb.DuckDBPyConnection, text: str, tables: Tables, columns: Mapping[str, Sequence[str]]
+    connection: duckdb.DuckDBPyConnection,
+    text: str,
+    tables: Tables,
+    views: Sequence[_View],
+    columns: Mapping[str, Sequence[str]],
 ) -> pa.Table:
     tree = parsed(connection, text)
-    for number, (name, found) in enumerate(tables.named().items()):
-        where = equalities(tree, name, Schema.from_json(pinned_schema(found), str(found))) or None
-        union = Union(found, tables.client, tables.kafka, columns=columns.get(name), where=where)
-        rows = union.table()
-        connection.register(f"frazil_t{number}", rows)
-        view = _quoted(name, _QUOTE)
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM frazil_t{number}")  # noqa: S608
+    for view in views:
+        where = equalities(tree, view.name, view.schema) or None
+        wanted = columns.get(view.name)
+        union = Union(view.found, tables.client, tables.kafka, columns=wanted, where=where)
+        view.show(connection, union.table())
     return connection.execute(text).to_arrow_table()
 
 
-def _needed(
-    connection: duckdb.DuckDBPyConnection, text: str, tables: Mapping[str, Pinned]
-) -> dict[str, list[str]]:
-    """The columns that the query reads of each table, as DuckDB plans it; none: all.
-
-    The plan is of empty tables whose columns have names that occur nowhere else: what it needs, it names.
-    """
-    if _QUERY.match(text) is None:
+def _needed(connection: duckdb.DuckDBPyConnection, text: str, views: Sequence[_View]) -> dict[str, list[str]]:
+    """The columns that the query reads of each table, as DuckDB plans it with empty ones; none: all."""
+    duckdb = _duckdb()
+    for view in views:
+        view.show(connection, view.empty)
+    try:
+        told = connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall()
+    except duckdb.Error:
+        # The error quotes what failed: that is to be the query.
+        connection.execute(text)
         return {}
-    schemas = [
-        Columns(Schema.from_json(pinned_schema(one), str(one))).fitter.schema for one in tables.values()
-    ]
-    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
-        marks = [_MARK.format(table=number, column=column) for column in range(len(schema))]
-        connection.register(f"frazil_t{number}", pa.Table.from_batches([], schema).rename_columns(marks))
-        pairs = zip(marks, schema.names, strict=True)
-        renamed = ", ".join(f"{mark} AS {_quoted(column, _QUOTE)}" for mark, column in pairs)
-        view = _quoted(name, _QUOTE)
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT {renamed} FROM frazil_t{number}")  # noqa: S608
-    plan = "".join(str(row[-1]) for row in connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall())
+    plan = "".join(str(row[-1]) for row in told)
     found = {}
-    for number, (name, schema) in enumerate(zip(tables, schemas, strict=True)):
-        needed = [
-            column
-            for index, column in enumerate(schema.names)
-            if _MARK.format(table=number, column=index) in plan
-        ]
-        found[name] = needed or schema.names[:1]
+    for view in views:
+        needed = [name for name, mark in view.marks.items() if mark in plan]
+        # Something has to tell how many rows there are.
+        found[view.name] = needed or view.empty.column_names[:1]
     return found
 
 
@@ -197,15 +216,22 @@ def query_frame(text: str, tables: Tables, spark: SparkSession) -> DataFrame:
     from frazil.stream.frames import require_query
 
     session = spark.newSession()
-    wanted = rewritten(text, tables, "`")
+    wanted = rewritten(text, tables, _spark_syntax(session))
     try:
         require_query(session, wanted)
         for name, found in tables.named().items():
-            union_frame(session, tables.client, found, tables.kafka).createOrReplaceTempView(f"`{name}`")
+            frame = union_frame(session, tables.client, found, tables.kafka)
+            frame.createOrReplaceTempView(SPARK.quoted(name))
         return session.sql(wanted)
     except (AnalysisException, ParseException) as error:
         said = str(error).strip().splitlines()[0]
         raise InvalidInput(f"Spark does not take the query: {said}") from None
+
+
+def _spark_syntax(spark: SparkSession) -> Syntax:
+    # The setting says something only where Spark follows the standard.
+    asked = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+    return SPARK_DOUBLE_QUOTED if all(str(spark.conf.get(one)).lower() == "true" for one in asked) else SPARK
 
 
 def _require_query(statements: Sequence[Any], select: Any) -> None:
@@ -222,11 +248,3 @@ def _duckdb() -> Any:
             "answer (--engine spark)"
         ) from None
     return duckdb
-
-
-def _unquoted(name: str, quote: str) -> str:
-    return name[1:-1].replace(quote * 2, quote) if name.startswith(quote) else name
-
-
-def _quoted(name: str, quote: str) -> str:
-    return quote + name.replace(quote, quote * 2) + quote
