@@ -207,13 +207,10 @@ class Session:
         floor = None if makes_slot else self._database.settled(_SETTLE_SECONDS)
         names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
         with self._changed:
-            # The rows come between what the stream has sent and what it will send: not within a transaction.
-            if any(log.unfinished(self._over) for log in self._logs.values()):
-                return
             self._waiting = []
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
-                self._logs[topic].begin()
+                self._logs[topic].begin(self._over)
                 # Rows of a snapshot before this one wait for what was done to them since.
                 if not any(self._logs[topic].landed):
                     self._logs[topic].floor = floor or 0
