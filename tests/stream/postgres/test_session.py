@@ -27,12 +27,12 @@ def session_of(**settings: Any) -> Session:
     return session
 
 
-def changes(*commits: int, half: bool = False) -> Batch:
+def changes(*commits: int, half: bool = False, topic: str = TOPIC) -> Batch:
     """By the commit before each."""
     values = [b'{"sequence":"[\\"%d\\",\\"%d\\"]"}' % (commit, commit + 5) for commit in commits]
     lsns = [commit + 5 for commit in commits]
     records = Records([None] * len(commits), values, Schemas(b"{}"), 0, commits, lsns, half)
-    return Batch(((TOPIC, records),), commits[-1], ())
+    return Batch(((topic, records),), commits[-1], ())
 
 
 def rows(count: int, *notices: str) -> Batch:
