@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from frazil.core.errors import BadRecord
+from frazil.core.errors import BadRecord, Unavailable
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.lane import Lane, LaneTurn
@@ -46,6 +46,8 @@ class Events:
     traffic: int = 0
     #: So many land together.
     whole: int = 1
+    joint: bool = False
+    begun: int = 0
     read: list[tuple[int, int, int]] = field(default_factory=list)
     told: list[object] = field(default_factory=list)
 
@@ -53,6 +55,7 @@ class Events:
         return [TOPIC]
 
     def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+        self.begun += 1
         self.ends = [end + self.traffic for end in self.ends]
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
@@ -111,11 +114,19 @@ class MadeUpLane:
     topic = TOPIC
     tables: Sequence[Any] = ()
     claimed = True
+    #: So often its catalog does not answer.
+    refused = 0
     config = SimpleNamespace(dead_letters=None)
 
     def __init__(self, partitions: int) -> None:
         position = Position(id="1", next=(0,) * partitions)
         self.stamp = Stamp(pipeline="p", epoch=1, round=0, token="t", source="s", positions={TOPIC: position})
+
+    def open(self, patience: object) -> bool:
+        if self.refused:
+            self.refused -= 1
+            raise Unavailable("no answer")
+        return False
 
     def begin(self, plan: RoundPlan, parallelism: int, *, halves: bool) -> LaneTurn:
         work = LaneWork(TOPIC, "p", DebeziumFormat(), None, (), ())
@@ -177,6 +188,20 @@ def test_a_bad_record_behind_a_shorter_round_is_met_in_its_time() -> None:
     # With its transaction, which the feed knows of as far as it was planned.
     error, reached = stopped(Events([10], {(0, 8)}, rounds=[10, 3, 10], whole=5))
     assert (error.position, reached) == ((TOPIC, 0, 8), (5,))
+
+
+def test_tables_of_one_connection_wait_until_all_can_say_where_they_are() -> None:
+    """Without a stamp a table is taken for a new one: its rows are read anew, and its changes from before
+    are nowhere."""
+    events, lane = Events([4, 4], set(), joint=True), MadeUpLane(2)
+    loop, line = loop_over(events, lane)
+    line.opened, lane.refused = False, 2
+    for _ in range(2):
+        loop._take_round()
+        assert (events.begun, line.ready, line.opened) == (0, False, False)
+        line.rests_until = 0.0
+    loop._take_round()
+    assert (events.begun, lane.next) == (1, (4, 4))
 
 
 def test_a_round_that_was_to_end_earlier_and_is_shorter_anyway() -> None:

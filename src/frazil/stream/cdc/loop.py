@@ -142,19 +142,21 @@ class ChangeLoop(Loop):
                 self._lines[topic] = Line(lane)
         for line in self._lines.values():
             if line.ready and not line.opened:
-                self._guarded(line, functools.partial(self._open, line.lane))
-                line.opened = line.error is None
+                line.opened = bool(self._guarded(line, functools.partial(self._open, line.lane)))
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: Lane) -> bool:
         if lane.open(self._patience):
             self._claimed(lane)
+        return True
 
     def _claimed(self, lane: Lane) -> None:
         first = lane.stamp.read == 0
         self._observer.notify(Claimed(self.name, str(lane), lane.stamp.epoch, lane.created, first))
 
     def _turns(self) -> list[LaneTurn]:
-        turns = []
+        turns: list[LaneTurn] = []
+        if self._feed.joint and any(line.error is None and not line.opened for line in self._lines.values()):
+            return turns
         # A table whose keys cannot be had holds up nobody else.
         ready = [
             line for line in self._chosen() if self._guarded(line, functools.partial(self._unlock, line))

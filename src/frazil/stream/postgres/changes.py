@@ -20,6 +20,8 @@ from frazil.stream.source import Reader
 class PostgresChanges:
     """A `ChangeFeed`: one connection for all tables, planned together and landing one by one."""
 
+    joint = True
+
     def __init__(self, source: PostgresSource, pipeline: str, *, whole_transactions: bool = False) -> None:
         self._feed = PostgresFeed(source, whole_transactions=whole_transactions)
         self._pipeline = pipeline
