@@ -28,6 +28,20 @@ def test_tables_that_were_read_from_two_servers_do_not_go_on() -> None:
         feed.begin(stamps, Limits())
 
 
+def test_what_a_table_without_a_stamp_has_to_say_is_not_kept() -> None:
+    """Also of one that never had one here: its opening failed. It would fill the memory for all."""
+    feed = PostgresChanges(source_of(), "shop")
+    feed._feed.topics = lambda: ["failed", "well"]  # type: ignore[method-assign] # there is no database
+    session = session_of()
+    session.tend = lambda: None  # type: ignore[method-assign]
+    session._logs = {topic: TopicLog("1", [0, 0], None, done=True) for topic in feed.topics()}
+    feed._feed._session = session
+    for topic in feed.topics():
+        session._streamed(changes(70, topic=topic))
+    feed.begin({"well": MadeUpLane(2).stamp}, Limits())
+    assert {topic: len(log.chunks) for topic, log in session._logs.items()} == {"failed": 0, "well": 1}
+
+
 class _Database(Events):
     """A table's changes as sessions bring them."""
 
