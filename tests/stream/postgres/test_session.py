@@ -10,7 +10,7 @@ from tests.stream.postgres.test_source import source_of
 
 from frazil.core.stamp import Stamp
 from frazil.stream.postgres import session as module
-from frazil.stream.postgres.database import SourceTable
+from frazil.stream.postgres.database import Slot, SourceTable
 from frazil.stream.postgres.log import READS, STREAM, Records, Schemas, TopicLog
 from frazil.stream.postgres.records import COMPLETED, Batch
 from frazil.stream.postgres.session import Session
@@ -37,6 +37,27 @@ def changes(*commits: int, half: bool = False, topic: str = TOPIC) -> Batch:
 
 def rows(count: int, *notices: str) -> Batch:
     return Batch(((TOPIC, Records([None] * count, [b"{}"] * count, Schemas(b"{}"), 0)),), 0, notices)
+
+
+def test_the_slot_stays_for_a_table_that_failed_before_it_had_a_stamp() -> None:
+    """Where the others begin with all rows, an old slot would be of no use to them."""
+    for stopped, dropped in (((), 1), ((TOPIC,), 0)):
+        told: list[str] = []
+        found = [SourceTable("public", name, "1", True, True, True) for name in "ab"]
+        database = SimpleNamespace(
+            check=lambda: None,
+            slot=lambda: Slot("pgoutput", "d", False, False, 70),
+            tables=lambda found=found: found,
+            publish=lambda fresh: None,
+            drop_slot=lambda told=told: told.append("dropped"),
+        )
+        stamp = Stamp(pipeline="p", epoch=1, round=0, token="t", source="s", positions={})
+        session = Session(source_of("public.*"), cast("Any", database), stamp, stopped=stopped)
+        session.open()
+        session.close()
+        assert len(told) == dropped
+        assert [table.name for table in session._waiting] == (["b"] if stopped else ["a", "b"])
+        assert session._logs[TOPIC].stopped == bool(stopped)
 
 
 @pytest.mark.parametrize("whole", [True, False])
