@@ -34,14 +34,19 @@ class RoundPlan:
     def lag(self) -> int:
         return sum(sum(lags) for lags in self.lags.values())
 
+    def reads(self, topic: str, partition: int, offset: int | None = None) -> bool:
+        """Whether this record is part of it; None: whether anything of the partition is."""
+        return any(
+            (part.topic, part.partition) == (topic, partition)
+            and (offset is None or part.start <= offset < part.end)
+            for task in self.tasks
+            for part in task
+        )
+
     def before(self, topic: str, partition: int, offset: int) -> RoundPlan:
         """The same, but for this partition only up to the offset. RoundFailed: that is not part of it."""
         # Behind a transform an error is found in Spark's text, which may quote what somebody wrote.
-        if not any(
-            (part.topic, part.partition) == (topic, partition) and part.start <= offset < part.end
-            for task in self.tasks
-            for part in task
-        ):
+        if not self.reads(topic, partition, offset):
             raise RoundFailed(f"an error names the record {topic}-{partition}:{offset}, which was not read")
 
         def kept(part: Slice) -> Slice:

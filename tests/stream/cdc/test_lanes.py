@@ -190,6 +190,22 @@ def test_one_failing_table_does_not_stop_the_others(world: World, producer: Prod
     assert [letter["offset"] for letter in world.rows("cdc_many_letters", ("offset",))] == [1]
 
 
+def test_bad_changes_in_two_partitions(world: World, producer: Producer) -> None:
+    topic = world.kafka.create_topic(topic_of(world).replace("orders", "wide"), partitions=3)
+    sources = []
+    for number in range(3):
+        source = ChangingTable()
+        source.put(id=number, word="before")
+        sources.append(source)
+        broken: list[Any] = [(b'{"id":9}', b"{broken", {})] if number < 2 else []
+        for key, value, headers in [*source.events, *broken]:
+            producer.produce(topic, value, key, partition=number, headers=dict(headers))
+    assert producer.flush(120) == 0
+    with pytest.raises(BadRecord, match=r"partition [01], offset 1"):
+        world.run(pipeline(world, topic, "cdc_two_bad"))
+    assert rows(world, "cdc_two_bad") == {key: row for each in sources for key, row in each.rows.items()}
+
+
 def test_a_topic_that_is_gone_stops_its_table_alone(world: World, producer: Producer) -> None:
     kept, gone = topic_of(world, "kept"), topic_of(world, "gone")
     source = ChangingTable()

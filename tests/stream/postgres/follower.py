@@ -30,9 +30,9 @@ _SECONDS = 240.0
 
 
 class Follower:
-    def __init__(self, source: PostgresSource) -> None:
+    def __init__(self, source: PostgresSource, *, whole: bool) -> None:
         self.source = source
-        self.feed = PostgresFeed(source)
+        self.feed = PostgresFeed(source, whole_transactions=whole)
         self.stamp: Stamp | None = None
         self.plan: RoundPlan | None = None
 
@@ -122,7 +122,7 @@ def main() -> None:
         name, given = json.loads(line)
         try:
             if name == "open":
-                follower = Follower(pickle.loads(base64.b64decode(given["source"])))
+                follower = Follower(pickle.loads(base64.b64decode(given["source"])), whole=given["whole"])
                 answer: Any = None
             else:
                 answer = getattr(follower, name)(**given)

@@ -46,8 +46,9 @@ class Remote:
             raise Refused(answer["error"], answer["message"])
         return answer["answer"]
 
-    def open(self, source: PostgresSource) -> None:
-        self.ask("open", source=base64.b64encode(pickle.dumps(source)).decode())
+    def open(self, source: PostgresSource, *, whole: bool = False) -> None:
+        """`whole`: what is taken ends where transactions end."""
+        self.ask("open", source=base64.b64encode(pickle.dumps(source)).decode(), whole=whole)
 
     def kill(self) -> None:
         self.process.kill()

@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from frazil.core.stamp import Position
-from frazil.stream.postgres.log import READS, STREAM, Records, Schemas, TopicLog, TopicState, slot_target
+from frazil.stream.postgres.log import (
+    READS,
+    STREAM,
+    Records,
+    Schemas,
+    TopicLog,
+    TopicState,
+    held,
+    slot_target,
+)
 from frazil.stream.source import Slice
 
 _SCHEMAS = Schemas(b"{}")
@@ -53,6 +62,8 @@ class Reader:
         self.logs = {topic: TopicLog.at(stamps.get(topic), "1") for topic in topics}
         self.boundary = self.slot = slot
         self.told = 0
+        #: Whose rows are being read: the stream waits.
+        self.reading: TopicLog | None = None
         self._coming = list(self._sent(history, slot))
 
     @staticmethod
@@ -65,6 +76,17 @@ class Reader:
                 before = transaction.commit
                 sent.append((before, None))
         return sent
+
+    def read(self, rng: random.Random, *, whole: bool) -> None:
+        """Some rows, whatever the stream is in the middle of."""
+        if self.reading is None:
+            self.reading = rng.choice(list(self.logs.values()))
+            self.reading.begin(self.told if whole else None)
+        rows = [b"row"] * rng.randint(0, 5)
+        self.reading.read(Records([None] * len(rows), rows, _SCHEMAS, 0))
+        if rng.random() < 0.5:
+            self.reading.end()
+            self.reading = None
 
     def receive(self, count: int) -> None:
         """A batch: topic by topic, as the engine's are taken apart."""
@@ -101,12 +123,23 @@ def _follow(rng: random.Random, seed: int, *, whole: bool) -> None:
     landed: dict[str, list[bytes]] = {topic: [] for topic in topics}
     reader = Reader(history, 900, stamps, topics)
     while not reader.over:
-        reader.receive(rng.randint(1, 9))
+        if reader.reading is not None or rng.random() < 0.1:
+            reader.read(rng, whole=whole)
+        else:
+            reader.receive(rng.randint(1, 9))
         for topic, log in reader.logs.items():
             over = reader.told if whole else None
             partition, ready = log.ready(over)
             # Each topic lands by itself, or not at all in this round.
             if not ready or rng.random() < 0.4:
+                continue
+            if partition == READS:
+                assert not whole or log.landed[STREAM] in {0} | _ends(history, topic), f"seed {seed}: between"
+                count = rng.randint(1, ready)
+                stamps[topic] = log.position(
+                    Slice(topic, READS, log.landed[READS], log.landed[READS] + count), reader.boundary
+                )
+                log.settle(stamps[topic])
                 continue
             start = log.landed[STREAM]
             end = start + rng.randint(1, ready)
@@ -116,12 +149,11 @@ def _follow(rng: random.Random, seed: int, *, whole: bool) -> None:
             if whole:
                 bad = rng.randint(start, end - 1)
                 assert log.beginning(bad) in {0} | _ends(history, topic), f"seed {seed}: cut in half"
-                if not log.unfinished(over):
-                    assert log.tail[STREAM] in _ends(history, topic), f"seed {seed}: it was not over"
                 cut = start + log.whole(cut - start, over)
                 assert cut in _ends(history, topic), f"seed {seed}: half a transaction"
             position = msgspec.structs.replace(position, next=(cut, position.next[1]))
-            values = [v for chunk in log.chunks for v in chunk.cut(start, cut).values.to_pylist()]
+            taken = held(log.chunks, Slice(topic, STREAM, start, cut))
+            values = [v for chunk in taken for v in chunk.values.to_pylist()]
             landed[topic] += values
             stamps[topic] = position
             if rng.random() < 0.8:
@@ -154,3 +186,40 @@ def test_rows_and_changes_are_never_in_one_round_and_the_last_row_waits() -> Non
     assert TopicState.of(position).done
     log.settle(position)
     assert log.ready() == (STREAM, 1)
+
+
+def _changes(commits: list[int], *, half: bool = False) -> Records:
+    values = [b"%d" % commit for commit in commits]
+    return Records([None] * len(commits), values, _SCHEMAS, 0, commits, [c + 5 for c in commits], half)
+
+
+def test_rows_come_before_a_change_that_is_not_all_here() -> None:
+    """Under steady traffic there always is one: the rows do not wait for a moment without."""
+    for commits, half, over in (([60, 70, 70], False, 70), ([60, 70, 80], True, None)):
+        log = TopicLog("1", [0, 0], None, done=True, found=True)
+        log.streamed(_changes(commits, half=half))
+        complete = log.ready(over)[1]
+        log.begin(over)
+        assert log.ready(over) == (STREAM, complete)
+        log.read(Records([None] * 2, [b"r"] * 2, _SCHEMAS, 0))
+        assert log.ready(over) == (STREAM, complete)
+        log.settle(log.position(Slice("t", STREAM, 0, complete), 0))
+        assert log.ready(over) == (READS, 1), "the last row waits, whatever comes behind it"
+        log.read(Records([None], [b"r"], _SCHEMAS, 0))
+        assert log.ready(over) == (READS, 2)
+        log.end()
+        assert log.ready(over) == (READS, 3)
+        log.settle(log.position(Slice("t", READS, 0, 3), 0))
+        assert log.ready(over) == (STREAM, 0), "the rest of it is not here yet"
+        log.streamed(_changes([commits[-1], 90]))
+        assert log.ready(over and 90) == (STREAM, 4 - complete if over else 5 - complete)
+
+
+def test_rows_that_wait_to_land_are_not_held_back_by_later_ones() -> None:
+    log = TopicLog("1", [0, 0], None, done=False, found=True)
+    log.begin(0)
+    log.read(Records([None], [b"r"], _SCHEMAS, 0))
+    log.end()
+    log.streamed(_changes([60, 70]))
+    log.begin(70)
+    assert log.ready(70) == (READS, 1)

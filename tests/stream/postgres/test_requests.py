@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import threading
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from tests.stream.support import wait_until
 
 from frazil.core.stamp import Stamp
 from frazil.stream.postgres.database import Database
-from frazil.stream.postgres.log import Records, Schemas, TopicLog, TopicState
+from frazil.stream.postgres.log import STREAM, Records, Schemas, TopicLog, TopicState
 from frazil.stream.postgres.requests import REQUEST_PREFIX, asked
 from frazil.stream.postgres.session import Session
 from frazil.stream.postgres.source import Snapshot
@@ -88,6 +89,42 @@ def test_a_request_outlives_the_process_and_is_done_once(shop: Shop, remote: Rem
     again()
     shop.run("UPDATE a SET v = 'y' WHERE id = 1")
     assert ops(remote.ask("take", count=1)) == [("u", 0, 1)], "and not once more"
+
+
+def test_rows_come_while_transactions_never_stop(shop: Shop, remote: Remote) -> None:
+    shop.run(f"{A} {series(1, 200)}")
+    remote.open(shop.source("public.a"), whole=True)
+    remote.ask("begin")
+    remote.ask("take", count=200)
+    remote.ask("land")
+    over = threading.Event()
+
+    def work() -> None:
+        # One connection: there is always a transaction that has just begun to arrive.
+        turn = "UPDATE a SET v = i::text WHERE id % 100 = i % 100; COMMIT; PERFORM pg_sleep(0.001);"
+        while not over.is_set():
+            shop.run(f"DO $$ BEGIN FOR i IN 1..500 LOOP {turn} END LOOP; END $$")
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    taken: list[Any] = []
+
+    def rows_came() -> bool:
+        some = remote.ask("take", count=1, seconds=0.2)
+        remote.ask("land")
+        changes = [record for record in some if record[1] == STREAM]
+        assert len(changes) % 2 == 0, "each transaction has two"
+        taken.extend(some)
+        return sum(op == "r" for op, *_ in ops(taken)) == 200
+
+    try:
+        remote.ask("take", count=2)
+        remote.ask("land")
+        remote.ask("ask", table="public.a")
+        wait_until(rows_came, "the rows that were asked for")
+    finally:
+        over.set()
+        busy.join()
 
 
 def _of_a(records: list[Any]) -> list[Any]:

@@ -21,6 +21,8 @@ from frazil.stream.source import Reader
 class HotFeed:
     """A `ChangeFeed` whose topics come and go with their tables. A topic that is broken breaks no other."""
 
+    joint = False
+
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self._log = KafkaLog(KafkaSource(dict(kafka)))
         self._reader = KafkaReader(dict(kafka), keys=True)

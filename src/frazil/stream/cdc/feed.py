@@ -27,6 +27,10 @@ Goal: TypeAlias = Callable[[Mapping[str, Stamp]], bool]
 class ChangeFeed(Protocol):
     """The driver's side of a source of changes. For one thread."""
 
+    @property
+    def joint(self) -> bool:
+        """Whether all tables are read together, for which it must be known where each of them goes on."""
+
     def topics(self) -> Sequence[str]:
         """Those there are now, one for each table; a round looks once."""
 
@@ -78,6 +82,8 @@ def feed_of(config: PipelineConfig, lake: Lake) -> ChangeFeed:
 
 class KafkaChanges:
     """Topics of Kafka."""
+
+    joint = False
 
     def __init__(self, source: KafkaSource) -> None:
         self._source = source

@@ -25,8 +25,10 @@ class Line:
     adaptations: int = 0
     #: By the monotonic clock.
     rests_until: float = 0.0
-    #: A bad record: the lane goes up to it and no further.
-    bad: BadRecord | None = None
+    #: Bad records, by topic, partition and offset: the lane goes up to them and no further.
+    bad: dict[tuple[str, int, int], BadRecord] = field(default_factory=dict)
+    #: Since one was met, a round has landed.
+    went_on: bool = False
     lags: tuple[int, ...] = ()
     #: Rows of its history that are left.
     past: int = 0
@@ -61,6 +63,7 @@ class Line:
     def landed(self) -> None:
         """A round of it was committed: what went wrong before is over."""
         self.failures, self.adaptations, self.waits, self.stretch, self.halves = 0, 0, 0, 1, False
+        self.went_on = bool(self.bad)
 
 
 @dataclass

@@ -23,6 +23,7 @@ from frazil.stream.cdc.result import LaneResult
 from frazil.stream.config.model import Limits
 from frazil.stream.events import CaughtUp, Claimed, RoundCommitted, RoundRetried, RoundStarted, TableStopped
 from frazil.stream.loops import ADAPTATIONS, FAILED_ROUNDS, Loop, rested
+from frazil.stream.rounds import RoundPlan
 from frazil.stream.sinks.keys import TableKeys
 
 if TYPE_CHECKING:
@@ -141,19 +142,21 @@ class ChangeLoop(Loop):
                 self._lines[topic] = Line(lane)
         for line in self._lines.values():
             if line.ready and not line.opened:
-                self._guarded(line, functools.partial(self._open, line.lane))
-                line.opened = line.error is None
+                line.opened = bool(self._guarded(line, functools.partial(self._open, line.lane)))
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: Lane) -> bool:
         if lane.open(self._patience):
             self._claimed(lane)
+        return True
 
     def _claimed(self, lane: Lane) -> None:
         first = lane.stamp.read == 0
         self._observer.notify(Claimed(self.name, str(lane), lane.stamp.epoch, lane.created, first))
 
     def _turns(self) -> list[LaneTurn]:
-        turns = []
+        turns: list[LaneTurn] = []
+        if self._feed.joint and any(line.error is None and not line.opened for line in self._lines.values()):
+            return turns
         # A table whose keys cannot be had holds up nobody else.
         ready = [
             line for line in self._chosen() if self._guarded(line, functools.partial(self._unlock, line))
@@ -180,17 +183,13 @@ class ChangeLoop(Loop):
 
     def _turn(self, line: Line, limits: Limits) -> LaneTurn | None:
         longer = replace(limits, records_per_round=limits.records_per_round * line.stretch)
-        plan = self._feed.plan(line.lane.topic, line.lane.stamp, longer)
-        if line.bad is not None and line.bad.position is not None:
-            plan = plan.before(*self._feed.beginning(*line.bad.position))
-            if not plan.tasks:
-                raise line.bad
+        plan, bad = self._up_to_bad(line, self._feed.plan(line.lane.topic, line.lane.stamp, longer))
         cut, line.cut = line.cut, None
-        if cut is not None:
+        if cut is not None and plan.reads(*cut):
             whole, plan = plan, plan.before(*cut)
             # Nothing came before it: either the round is too short for the rest, or that was not sent yet.
-            if not plan.tasks and line.bad is not None:
-                raise line.bad
+            if not plan.tasks and bad is not None:
+                raise bad
             if not plan.tasks and whole.lag > 0:
                 line.stretch *= 2
                 return self._turn(line, limits)
@@ -201,6 +200,20 @@ class ChangeLoop(Loop):
         line.past = plan.lag - sum(line.lags)
         slots, line.alone = 1 if line.alone else self._jobs.parallelism, False
         return line.lane.begin(plan, slots, halves=line.halves) if plan.tasks else None
+
+    def _up_to_bad(self, line: Line, plan: RoundPlan) -> tuple[RoundPlan, BadRecord | None]:
+        """The round up to the bad records in it, and the first of these. BadRecord: one of them is next, and
+        what was read with it has landed. A plan that is shorter than the one they were met in ends before
+        them by itself."""
+        first = None
+        for place, error in sorted(line.bad.items()):
+            if plan.reads(*place):
+                plan, first = plan.before(*self._feed.beginning(*place)), first or error
+                if line.went_on and not plan.reads(*place[:2]):
+                    raise error
+        if first is not None and not plan.tasks:
+            raise first
+        return plan, first
 
     def _wait(self, line: Line) -> None:
         """The rest of a change was not sent yet. Unavailable: and it is the end of a transaction."""
@@ -237,10 +250,10 @@ class ChangeLoop(Loop):
         """Whether there is something to commit; if the table was lacking something, it has it now."""
         if result.failure is not None:
             error = result.failure.error()
-            if isinstance(error, BadRecord):
-                line.bad, done.again = error, True
-                return False
-            raise error
+            if not (isinstance(error, BadRecord) and error.position and turn.plan.reads(*error.position)):
+                raise error
+            line.bad[error.position], done.again = error, True
+            return False
         if result.shape is not None:
             line.adaptations += 1
             if line.adaptations > ADAPTATIONS:

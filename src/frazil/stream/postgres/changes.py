@@ -20,17 +20,21 @@ from frazil.stream.source import Reader
 class PostgresChanges:
     """A `ChangeFeed`: one connection for all tables, planned together and landing one by one."""
 
+    joint = True
+
     def __init__(self, source: PostgresSource, pipeline: str, *, whole_transactions: bool = False) -> None:
         self._feed = PostgresFeed(source, whole_transactions=whole_transactions)
         self._pipeline = pipeline
         self._source: str | None = None
         self._planned: RoundPlan | None = None
         self._together: Stamp | None = None
-        #: Topics that had a stamp; those that have none any more cannot go on.
+        #: Topics that were told of; those of them that have no stamp cannot go on.
         self._known: set[str] = set()
 
     def topics(self) -> Sequence[str]:
-        return self._feed.topics()
+        found = self._feed.topics()
+        self._known |= set(found)
+        return found
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         if self._source is None:
@@ -39,7 +43,6 @@ class PostgresChanges:
 
     def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
         """What is in memory is cut into a round of all topics."""
-        self._known |= set(stamps)
         self._feed.stop(self._known - set(stamps))
         if not stamps:
             self._planned = None

@@ -32,6 +32,7 @@ class PostgresFeed:
         self._whole = whole_transactions
         self._database = Database(source)
         self._session: Session | None = None
+        self._stopped: set[str] = set()
         self._reader = PostgresReader(())
 
     def first(self) -> tuple[str, dict[str, Position]]:
@@ -86,8 +87,9 @@ class PostgresFeed:
 
     def stop(self, topics: Iterable[str]) -> None:
         """Others go on without them; the slot waits for them."""
+        self._stopped |= set(topics)
         if self._session is not None:
-            self._session.stop(topics)
+            self._session.stop(self._stopped)
 
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         """What was read is what the plan said: it was in memory."""
@@ -114,6 +116,12 @@ class PostgresFeed:
         if self._session is None:
             found = self._database.identity()
             require_server(self._source, stamp.pipeline, found, stamp.source)
-            self._session = Session(self._source, self._database, stamp, whole_transactions=self._whole)
+            self._session = Session(
+                self._source,
+                self._database,
+                stamp,
+                whole_transactions=self._whole,
+                stopped=self._stopped,
+            )
             self._session.open()
         return self._session

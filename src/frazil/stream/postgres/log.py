@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import msgspec
 import pyarrow as pa
@@ -150,8 +151,9 @@ class TopicLog:
     chunks: deque[Chunk] = field(default_factory=deque)
     #: First records of the transactions of what is held, in order.
     starts: list[Anchor] = field(default_factory=list)
-    #: Rows are being read just now.
+    #: Rows are being read just now, and so many chunks of changes come behind them.
     reading: bool = False
+    behind: int = 0
     #: The slot has come to where this topic goes on.
     found: bool = False
     #: Until a change has landed: those before this are in the rows that were read.
@@ -186,13 +188,22 @@ class TopicLog:
             self.hold = commit if self.hold is None else self.hold
             self.asked, self.asking, self.done = lsn, True, False
 
-    def begin(self) -> None:
-        """Its rows are read from now on."""
+    def begin(self, over: int | None = None) -> None:
+        """Its rows are read from now on. They come before a transaction, or a changed key, of which only a
+        part is here: the slot brings the rest when they were read. `over`, as `ready` has it."""
         self.reading, self.asking, self.done = True, False, False
+        number = self._complete(over)
+        apart = held(self.chunks, Slice("", STREAM, number, self.tail[STREAM]))
+        while self.chunks and self.chunks[-1].partition == STREAM and self.chunks[-1].end > number:
+            last = self.chunks.pop()
+            if last.first < number:
+                self.chunks.append(last.cut(last.first, number))
+        self.chunks.extend(apart)
+        self.behind = len(apart)
 
     def end(self) -> None:
         """All its rows are here."""
-        self.reading, self.done = False, not self.asking
+        self.reading, self.behind, self.done = False, 0, not self.asking
         # What brought no row has nothing to land with, and costs nothing to do again.
         if self.done and not self.stopped and not any(chunk.partition == READS for chunk in self.chunks):
             self.hold = None
@@ -239,7 +250,8 @@ class TopicLog:
         values = pa.array(records.values[skip:], pa.binary())
         first = self.tail[partition]
         if not self.stopped:
-            self.chunks.append(Chunk(partition, first, keys, values, records.schemas, records.time))
+            chunk = Chunk(partition, first, keys, values, records.schemas, records.time)
+            self.chunks.insert(len(self.chunks) - self.behind, chunk)
         self.tail[partition] += count
 
     def ready(self, over: int | None = None) -> tuple[int, int]:
@@ -249,24 +261,18 @@ class TopicLog:
         if not self.chunks:
             return STREAM, 0
         partition = self.chunks[0].partition
-        count = 0
-        for chunk in self.chunks:
-            if chunk.partition != partition:
-                return partition, count
-            count += len(chunk.values)
+        run = list(takewhile(lambda chunk: chunk.partition == partition, self.chunks))
+        count = sum(len(chunk.values) for chunk in run)
         if partition == READS:
             # The last row waits until it is known to be the last: what lands with it can then say so.
-            return partition, count - self.reading
-        if self._open(over):
-            return partition, max(self.starts[-1].number - self.landed[STREAM], 0)
-        return partition, count - self.half
+            return partition, count - (self.reading and len(run) == len(self.chunks) - self.behind)
+        return partition, min(count, self._complete(over) - self.landed[STREAM])
 
-    def unfinished(self, over: int | None) -> bool:
-        """Whether what comes next may belong to the last change; `over`, as `ready` has it."""
-        return bool(self.half) or self._open(over)
-
-    def _open(self, over: int | None) -> bool:
-        return over is not None and bool(self.starts) and self.starts[-1].commit >= over
+    def _complete(self, over: int | None) -> int:
+        """The changes before this number need none that is not here yet; `over`, as `ready` has it."""
+        if over is not None and self.starts and self.starts[-1].commit >= over:
+            return max(self.starts[-1].number, self.landed[STREAM])
+        return self.tail[STREAM] - self.half
 
     def beginning(self, number: int) -> int:
         """Of the transaction that the record is of, as far as it has not landed."""

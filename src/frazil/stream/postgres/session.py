@@ -34,10 +34,18 @@ class Session:
     """Follows the tables from where the stamp is. For one driver thread; engines have their own."""
 
     def __init__(
-        self, source: PostgresSource, database: Database, stamp: Stamp, *, whole_transactions: bool = False
+        self,
+        source: PostgresSource,
+        database: Database,
+        stamp: Stamp,
+        *,
+        whole_transactions: bool = False,
+        stopped: Iterable[str] = (),
     ) -> None:
+        """`stopped`: topics of tables that cannot go on, of which the stamp may know nothing."""
         self._source = source
         self._whole = whole_transactions
+        self._stopped = set(stopped)
         self._database = database
         self._pipeline = stamp.pipeline
         self._positions = stamp.positions
@@ -73,7 +81,8 @@ class Session:
         slot = self._database.slot()
         self._check_slot(slot)
         tables = self._publish()
-        if slot is None or (not self._begun and self._source.snapshot is Snapshot.INITIAL):
+        new = not self._begun and not self._stopped
+        if slot is None or (new and self._source.snapshot is Snapshot.INITIAL):
             # Nothing was taken yet and all rows will be read: an old slot would only bring old changes.
             self._database.drop_slot()
             self._slotless = True
@@ -152,9 +161,9 @@ class Session:
     def stop(self, topics: Iterable[str]) -> None:
         """Their tables cannot go on: they must not fill the memory."""
         with self._changed:
-            for topic in topics:
-                if topic in self._logs:
-                    self._logs[topic].stop()
+            self._stopped |= set(topics)
+            for topic in self._stopped & self._logs.keys():
+                self._logs[topic].stop()
             self._changed.notify_all()
 
     def settle(self, positions: Mapping[str, Position]) -> None:
@@ -207,13 +216,10 @@ class Session:
         floor = None if makes_slot else self._database.settled(_SETTLE_SECONDS)
         names = tuple(dict.fromkeys((table.schema, table.name) for table in self._waiting))
         with self._changed:
-            # The rows come between what the stream has sent and what it will send: not within a transaction.
-            if any(log.unfinished(self._over) for log in self._logs.values()):
-                return
             self._waiting = []
             self._reading = tuple(self._source.topic(*name) for name in names)
             for topic in self._reading:
-                self._logs[topic].begin()
+                self._logs[topic].begin(self._over)
                 # Rows of a snapshot before this one wait for what was done to them since.
                 if not any(self._logs[topic].landed):
                     self._logs[topic].floor = floor or 0
@@ -308,9 +314,11 @@ class Session:
             if known is None:
                 log = TopicLog.at(position, table.oid)
                 log.done = log.done or (self._source.snapshot is Snapshot.NEVER and not log.asked)
+                if topic in self._stopped:
+                    log.stop()
                 with self._changed:
                     self._logs[topic] = log
-                if not log.done:
+                if not (log.done or log.stopped):
                     fresh.append(table)
             elif known.id == _UNKNOWN:
                 known.id = table.oid
