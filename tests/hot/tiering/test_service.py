@@ -294,6 +294,9 @@ def test_what_was_measured_is_in_a_table(world: World, monkeypatch: pytest.Monke
     assert mine[-1]["trouble"] is not None
     metadata = world.client.tables.load(*where).metadata
     assert stamp_key("tiering") in metadata["properties"]
+    name = f"{where[0][0]}.{where[1]}"
+    (status,) = [one for one in hot_status(world.client, world.settings, name) if one.table == str(table.hot)]
+    assert status.breaches == sum(row["breaches"] for row in mine)
 
 
 def test_a_second_service_takes_over(world: World) -> None:
