@@ -19,9 +19,13 @@ from frazil.core.errors import (
     SourceChanged,
     Unavailable,
 )
-from frazil.hot.read.pins import Pins, lag, pinned
+from frazil.core.schema import Field, Schema
+from frazil.core.stamp import stamp_key
+from frazil.hot.read.pins import Pins, _position, lag, pinned
 from frazil.hot.read.sql import query
 from frazil.hot.read.stream import follow
+from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.lake.authority import MetadataHistory
 
 
 def test_pins_are_text() -> None:
@@ -35,6 +39,15 @@ def test_pins_are_text() -> None:
         Pins.decode('{"table": 1}')
     with pytest.raises(InvalidInput, match="upgrade"):
         Pins.decode('{"v": 2, "table": "a.b", "uuid": "u"}')
+
+
+def test_a_damaged_stamp_tells_whose_it_is() -> None:
+    """A query may be of many tables."""
+    binding = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+    table = HotTable(("a",), "b", binding, Schema((Field("id", "long"),)))
+    row = {"snapshot-id": 1, "summary": {stamp_key(TIERING): "?"}}
+    with pytest.raises(InvalidInput, match=r"the hot table a\.b: a damaged stamp"):
+        _position(table, MetadataHistory({"snapshots": [row], "current-snapshot-id": 1}))
 
 
 def test_a_log_that_was_trimmed_is_refused(hot: HotWorld) -> None:

@@ -232,8 +232,8 @@ def _position(hot: HotTable, history: MetadataHistory) -> tuple[int, ...]:
     """Up to where the log is in main; nothing if it was never tiered."""
     try:
         stamp = find_stamp(history, TIERING)
-    except HistoryChanged as error:
-        raise HistoryChanged(f"the hot table {hot}: {error.message}") from None
+    except (HistoryChanged, InvalidInput) as error:
+        raise type(error)(f"the hot table {hot}: {error.message}") from None
     if stamp is None:
         return ()
     known = stamp.positions.get(hot.topic)

@@ -16,6 +16,7 @@ from frazil.hot.read.pins import lag, pinned
 from frazil.hot.table import TIERING, HotTable
 from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
+from frazil.hot.tiering.watch import tiered
 from frazil.lake.authority import MetadataHistory, ancestry
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
@@ -78,11 +79,17 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
     """One of them."""
     known = HotStatus(str(table), table.topic, table.enabled, bool(table.key), table.freshness)
     try:
+        # Reads can do without the property, tiering cannot.
+        if table.enabled:
+            tiered(table)
+    except FrazilError as error:
+        known = replace(known, problems=(error.message,))
+    try:
         found = pinned(client, str(table), kafka=kafka)
         stamp, at = _newest(found.metadata)
         behind = lag(table, found.pins, kafka)
     except FrazilError as error:
-        return replace(known, problems=(error.message,))
+        return replace(known, problems=(*known.problems, error.message))
     return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
 
 
