@@ -152,13 +152,16 @@ class Watch:
                 self._down[what] = trouble
 
     def waiting(self, topics: Iterable[str], claimed: Iterable[str]) -> list[Candidate]:
-        """Of these tables, those that have something to tier."""
+        """Of these tables, those that have something to tier, or of whose logs something seems to be lost."""
         found, known = [], set(claimed)
         with self._lock:
             for topic in topics:
                 one = self._tables.get(topic)
-                oldest = None if one is None else one.arrivals.oldest()
-                if one is not None and oldest is not None:
+                if one is None:
+                    continue
+                # Nothing seems to wait in a log that is too short: who plans its round finds what is wrong.
+                oldest = 0.0 if one.arrivals.short else one.arrivals.oldest()
+                if oldest is not None:
                     found.append(
                         Candidate(
                             topic,
