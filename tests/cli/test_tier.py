@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from frazil.cli.clusters import LOG_TABLE
 from frazil.cli.hot_status import document, is_hot, lines
 from frazil.cli.main import cli
 from frazil.cli.tier import flags
+from frazil.client import Client
 from frazil.core.errors import InvalidInput
+from frazil.hot.find import HotTables, Listing
 from frazil.hot.tiering.status import HotStatus
+from frazil.hot.tiering.told import Told
 
 
 def test_the_flags_of_fluss() -> None:
@@ -68,6 +73,35 @@ def test_which_files_are_of_hot_tables(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         assert is_hot(file) == expected, text
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [([], [LOG_TABLE]), (["--log-table", "shop.log"], ["shop.log"]), (["--log-table", "None"], [])],
+)
+def test_where_status_reads_breaches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: list[str], asked: list[str]
+) -> None:
+    found: list[str] = []
+
+    def noted(_client: Client, _now: datetime, table: str) -> dict[str, Told]:
+        found.append(table)
+        return {}
+
+    monkeypatch.setattr("frazil.hot.tiering.status.told", noted)
+    monkeypatch.setattr(HotTables, "look", lambda *_: Listing(()))
+    (tmp_path / "hot.yaml").write_text("kafka: {bootstrap.servers: '127.0.0.1:1'}")
+    result = CliRunner().invoke(cli, ["status", str(tmp_path / "hot.yaml"), *given])
+    assert (result.output, result.exit_code) == ("no hot tables\n", 0)
+    assert found == asked
+
+
+def test_pipelines_have_no_log_of_tiering(tmp_path: Path) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text("pipelines: {}")
+    result = CliRunner().invoke(cli, ["status", str(file), "--log-table", "shop.log"])
+    assert isinstance(result.exception, InvalidInput)
+    assert "--log-table is for hot tables" in result.exception.message
 
 
 def test_how_a_hot_table_is_shown() -> None:

@@ -155,6 +155,14 @@ def test_the_highest_epoch_of_a_writer_that_left() -> None:
     assert highest_epoch(model.history(), P) == 5
 
 
+@pytest.mark.parametrize("text", ["four", "-1", "1.5", "9" * 5000])
+def test_an_epoch_that_is_none_is_refused(text: str) -> None:
+    model = Model()
+    model.properties[epoch_key(P)] = text
+    with pytest.raises(InvalidInput, match=r"frazil\.epoch\.orders.*legal is the number"):
+        highest_epoch(model.history(), P)
+
+
 @pytest.mark.parametrize("to", ["a snapshot before", "no snapshot"])
 @pytest.mark.parametrize("without", ["nothing", "the tag", "the property"])
 def test_rolled_back_to_before_the_first_stamp(to: str, without: str) -> None:

@@ -25,6 +25,8 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 #: Taken if it is there and nothing else is said.
 USUAL = Path("hot.yaml")
+#: What tiering measured lies there, if nothing else is said.
+LOG_TABLE = "frazil.tiering_log"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,15 @@ def cluster_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def log_table_of(text: str) -> str | None:
+    """The table that `--log-table` names; None: there is none.
+
+    >>> log_table_of("shop.tiering"), log_table_of("none")
+    ('shop.tiering', None)
+    """
+    return None if text.lower() == "none" else text
 
 
 def cluster_of(

@@ -32,14 +32,17 @@ def is_hot(file: Path) -> bool:
     return any(str(key) in ("kafka", "catalog", "tables") or str(key).startswith("datalake") for key in found)
 
 
-def show_hot(file: Path, names: Sequence[str], *, as_json: bool) -> None:
-    """Every hot table of the file's cluster, or those that are named; exits with 1 if one cannot go on."""
+def show_hot(file: Path, names: Sequence[str], *, log_table: str | None, as_json: bool) -> None:
+    """Every hot table of the file's cluster, or those that are named; exits with 1 if one cannot go on.
+
+    `log_table`: where breaches were written to; None: nowhere.
+    """
     from frazil.client import Retry
     from frazil.hot.tiering.status import hot_status
 
     cluster = cluster_of(file)
     with cluster.client(retry=Retry(attempts=3)) as client:
-        found = hot_status(client, cluster.require_brokers())
+        found = hot_status(client, cluster.require_brokers(), log_table)
     known = {one.table for one in found}
     unknown = [name for name in names if name not in known]
     if unknown:

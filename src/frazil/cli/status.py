@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from frazil.cli.clusters import LOG_TABLE, log_table_of
 from frazil.cli.hot_status import is_hot, show_hot
 from frazil.cli.pipelines import connect, each, load
 from frazil.cli.remote import iso, plain, print_json
+from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from frazil.maintenance import Health
@@ -25,8 +27,13 @@ _PARTITIONS = 8
 @click.command(short_help="How far pipelines or hot tables are: last commit, lag, whether they can go on.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[PIPELINE|TABLE]...")
+@click.option(
+    "--log-table",
+    metavar="NAME",
+    help=f"Of hot tables: where `frazil tier` writes breaches to; 'none': nowhere.  [default: {LOG_TABLE}]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
-def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
+def status(file: Path, names: tuple[str, ...], log_table: str | None, as_json: bool) -> None:
     """How far the pipelines of FILE are, or those that are named; of a hot.yaml, the hot tables.
 
     It asks the catalog and Kafka, not a running process: the table itself knows how far it is. The exit code
@@ -38,8 +45,10 @@ def status(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     frazil status hot.yaml
     """
     if is_hot(file):
-        show_hot(file, names, as_json=as_json)
+        show_hot(file, names, log_table=log_table_of(log_table or LOG_TABLE), as_json=as_json)
         return
+    if log_table is not None:
+        raise InvalidInput(f"--log-table is for hot tables, and {file} is of pipelines: leave it out")
     pipelines = load(file, names)
     from frazil.stream.status import pipeline_status
 

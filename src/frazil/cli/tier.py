@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frazil.cli.clusters import cluster_of, cluster_options
+from frazil.cli.clusters import LOG_TABLE, cluster_of, cluster_options, log_table_of
 from frazil.cli.run import Work, run_loops, shown_options
 from frazil.core.errors import InvalidInput
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from frazil.hot.cluster import Cluster
     from frazil.stream.events import Observer
 
-_NONE = "none"
 _DATALAKE, _KAFKA, _FLUSS = "--datalake.", "--kafka.", "--fluss."
 
 
@@ -33,7 +32,7 @@ _DATALAKE, _KAFKA, _FLUSS = "--datalake.", "--kafka.", "--fluss."
 @click.option(
     "--log-table",
     metavar="NAME",
-    default="frazil.tiering_log",
+    default=LOG_TABLE,
     show_default=True,
     help="The table that lags and breaches are written to, once a minute; 'none' for no such table.",
 )
@@ -72,7 +71,7 @@ def tier(
     cluster = replace(cluster, kafka={**cluster.kafka, **settings})
     cluster.require_brokers()
     run_loops(
-        _work(cluster, once=once, log_table=log_table),
+        _work(cluster, once=once, log_table=log_table_of(log_table)),
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         as_json=as_json,
@@ -81,13 +80,13 @@ def tier(
     )
 
 
-def _work(cluster: Cluster, *, once: bool, log_table: str) -> Work:
+def _work(cluster: Cluster, *, once: bool, log_table: str | None) -> Work:
     from frazil.hot.table import TIERING, table_name
     from frazil.hot.tiering.metrics import HotMetrics
     from frazil.hot.tiering.service import Tiering
     from frazil.stream.config.model import Pipelines
 
-    history = None if log_table.lower() == _NONE else table_name(log_table)
+    history = None if log_table is None else table_name(log_table)
 
     def made(spark: SparkSession, observer: Observer) -> Tiering:
         return Tiering(cluster, spark, observer=observer, once=once, history=history)

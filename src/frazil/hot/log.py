@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from frazil.core.errors import SourceChanged
 from frazil.hot.table import HotTable
 from frazil.stream.kafka.log import LogView, Topic
@@ -32,6 +34,23 @@ def remade(table: HotTable, was: str, now: str) -> SourceChanged:
     return SourceChanged(
         f"the topic {table.topic} of the hot table {table} was deleted and made again (its id was {was} and "
         f"is {now}): its records are others at the same offsets. Drop the table and create it again"
+    )
+
+
+def require_reached(table: HotTable, offsets: Sequence[int], ends: Sequence[int]) -> None:
+    """SourceChanged: the log ends before a place that was read, so that what comes next would be left out."""
+    for partition, (offset, end) in enumerate(zip(offsets, ends, strict=False)):
+        if offset > end:
+            where = f"{table.topic}-{partition}"
+            raise lost(table, f"{where} was read up to {offset} and now ends at {end}: the log lost records")
+
+
+def lost(table: HotTable, found: str) -> SourceChanged:
+    """The error of a log that does not have, or never again has, what the table lacks."""
+    return SourceChanged(
+        f"the hot table {table} cannot go on: {found}. Rows would be missing, so nothing was read. What is "
+        "in Iceberg can still be read as it is (without --fresh): create another hot table, write those rows "
+        "to it, and let producers send there. Nobody but tiering may remove records of a topic"
     )
 
 

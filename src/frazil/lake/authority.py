@@ -7,11 +7,12 @@ one that the pipeline wrote (a rollback, a replaced table), and somebody must sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from frazil.core.errors import HistoryChanged
+from frazil.core.errors import HistoryChanged, InvalidInput
 from frazil.core.stamp import Mirror, Stamp, epoch_key, stamp_key, stamp_tag
 
 
@@ -122,8 +123,11 @@ def highest_epoch(history: History, pipeline: str) -> int:
     A rollback brings an older stamp to the top, but not older epochs: the file names of the writers that were
     rolled back must stay theirs, and those writers must find out.
     """
-    left = int(history.property(epoch_key(pipeline)) or 0)
-    return max(left, *(stamp.epoch for stamp in known_stamps(history, pipeline).values()), 0)
+    key = epoch_key(pipeline)
+    text = history.property(key) or "0"
+    if re.fullmatch("[0-9]{1,18}", text) is None:
+        raise InvalidInput(f"the table property {key} is '{text[:200]}': legal is the number of an epoch")
+    return max(int(text), *(stamp.epoch for stamp in known_stamps(history, pipeline).values()), 0)
 
 
 def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bool) -> str:

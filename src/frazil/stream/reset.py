@@ -191,7 +191,7 @@ def reset(config: PipelineConfig, lake: Lake, target: Target, shown: Reset | Non
         )
     positions = planned.positions
     if isinstance(target, ToHistory):
-        positions = HistoryTable(lake, history_of_source(config), config).begin(log.look())
+        _, positions = HistoryTable(lake, history_of_source(config), config).begin(log.look)
     writer = PipelineWriter.reset(lake, table, config.name, planned.source, positions, config.hash)
     return writer.stamp
 

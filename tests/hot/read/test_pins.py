@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +20,15 @@ from frazil.core.errors import (
     SourceChanged,
     Unavailable,
 )
-from frazil.hot.read.pins import Pins, lag, pinned
+from frazil.core.schema import Field, Schema
+from frazil.core.stamp import Position, Stamp, stamp_key
+from frazil.hot.read import pins as module
+from frazil.hot.read.pins import Pins, _position, lag, pinned
 from frazil.hot.read.sql import query
 from frazil.hot.read.stream import follow
+from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.lake.authority import MetadataHistory
+from frazil.stream.kafka.log import LogView, Topic
 
 
 def test_pins_are_text() -> None:
@@ -35,6 +42,30 @@ def test_pins_are_text() -> None:
         Pins.decode('{"table": 1}')
     with pytest.raises(InvalidInput, match="upgrade"):
         Pins.decode('{"v": 2, "table": "a.b", "uuid": "u"}')
+
+
+def test_a_damaged_stamp_tells_whose_it_is() -> None:
+    """A query may be of many tables."""
+    binding = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+    table = HotTable(("a",), "b", binding, Schema((Field("id", "long"),)))
+    row = {"snapshot-id": 1, "summary": {stamp_key(TIERING): "?"}}
+    with pytest.raises(InvalidInput, match=r"the hot table a\.b: a damaged stamp"):
+        _position(table, MetadataHistory({"snapshots": [row], "current-snapshot-id": 1}))
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 4), (6, 9)])
+def test_a_log_that_lost_records_is_refused(monkeypatch: pytest.MonkeyPatch, first: int, end: int) -> None:
+    """A snapshot goes up to offset 5: what comes in the place of the last records is not to be left out."""
+    binding = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+    table = HotTable(("a",), "b", binding, Schema((Field("id", "long"),)))
+    at = {"a.b": Position(id="T", next=(5,))}
+    stamp = Stamp(pipeline=TIERING, epoch=1, round=1, token="t", source="kafka:K", positions=at)
+    row = {"snapshot-id": 1, "summary": {stamp_key(TIERING): stamp.encode()}}
+    view = LogView("kafka:K", {"a.b": Topic("a.b", "T", 1)}, (), {"a.b": (first,)}, {"a.b": (end,)})
+    monkeypatch.setattr(module, "_log", lambda *_: SimpleNamespace(look=lambda: view))
+    made, metadata = Pins(table="a.b", uuid="u"), {"snapshots": [row], "current-snapshot-id": 1}
+    with pytest.raises(SourceChanged, match=r"a\.b"):
+        module._with_log(made, table, metadata, {}, None, fresh=True)
 
 
 def test_a_log_that_was_trimmed_is_refused(hot: HotWorld) -> None:
@@ -170,8 +201,6 @@ def test_how_old_an_answer_may_be(hot: HotWorld) -> None:
 
 def test_a_commit_between_snapshot_and_ends(hot: HotWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ends are asked for when the snapshot is known: no record is left out or counted twice."""
-    from frazil.hot.read import pins as module
-
     table = hot.table().put(*map(row, range(5)))
     table.flush()
     real = module._log

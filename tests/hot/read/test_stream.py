@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.hot.read.world import HotRows, HotWorld, ordered, plain, row
 
-from frazil.core.errors import NotFound
+from frazil.core.errors import NotFound, SourceChanged
 from frazil.devstack.seaweed import ObjectStore
 from frazil.hot.read import stream
 from frazil.hot.read.pins import Pins
@@ -49,6 +49,18 @@ class Copy:
         for some in follow(table.name, catalog=table.world.client, pins=self.pins, bounded=True):
             self.apply(some)
         assert ordered(self.rows) == table.expected()
+
+
+def test_a_log_that_lost_records_is_refused(hot: HotWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes in their place would be left out."""
+    table = hot.table(partitions=1).put(*map(row, range(5)))
+    table.flush()
+    told = follow(table.name, catalog=hot.client)
+    next(told)
+    ends = iter([(2,)])
+    monkeypatch.setattr(stream, "log_ends", lambda *_: next(ends))
+    with pytest.raises(SourceChanged, match="read up to 5 and now ends at 2"):
+        next(told)
 
 
 def test_history_then_changes(hot: HotWorld) -> None:

@@ -45,6 +45,15 @@ def test_what_was_there_before_the_first_look_has_to_be_asked() -> None:
     assert seen.vague() == {}
 
 
+def test_a_log_that_ends_before_what_is_in_iceberg() -> None:
+    seen, short = Arrivals((10, 0)), []
+    # It may only seem so: that look began before a commit that it came after.
+    for ends in ((10, 0), (9, 3), (10, 3)):
+        seen.saw(ends, 100.0)
+        short.append(seen.short)
+    assert short == [False, True, False]
+
+
 def test_new_partitions_and_positions_ahead_of_the_last_look() -> None:
     seen = Arrivals(())
     seen.saw((0,), 1.0)

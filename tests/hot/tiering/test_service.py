@@ -222,6 +222,38 @@ def test_a_broken_table_holds_up_no_other(world: World) -> None:
     assert len(grown.found()) == 1
 
 
+def test_a_damaged_stamp_stops_its_table_alone(world: World) -> None:
+    """By whatever hand; before the service starts, and while it runs."""
+    before, later, good = (world.table(table__datalake__freshness="1s") for _ in range(3))
+    for table in (before, later):
+        table.put(1)
+    world.once()
+    before.sql(f"ALTER TABLE {{}} SET TBLPROPERTIES ('{stamp_key(TIERING)}'='?')")
+
+    def stopped() -> set[str]:
+        return {event.table for event in service.seen.of(TableStopped) if "damaged stamp" in event.error}
+
+    with world.tiering() as service:
+        before.put(2)
+        good.put(1)
+        service.until(good.complete)
+        assert stopped() == {str(before.hot)}
+        later.sql(f"ALTER TABLE {{}} SET TBLPROPERTIES ('{stamp_key(TIERING)}'='?')")
+        service.until(lambda: str(later.hot) in stopped())
+        good.put(2)
+        service.until(good.complete)
+        statuses = {one.table: one for one in hot_status(world.client, world.settings)}
+        assert "damaged stamp" in statuses[str(before.hot)].problems[0]
+        assert statuses[str(before.hot)].backlog == 1
+        assert statuses[str(good.hot)].problems == ()
+        # As the message says.
+        for table in (before, later):
+            table.sql(f"ALTER TABLE {{}} UNSET TBLPROPERTIES ('{stamp_key(TIERING)}')")
+            table.put(3)
+            service.until(table.complete)
+    assert not service.errors
+
+
 def test_a_backlog_holds_up_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rounds are back to back, and it is late in each of them: the first of all by its deadline."""
     far_behind, trickle = world.table(key=()), world.table()
@@ -294,6 +326,9 @@ def test_what_was_measured_is_in_a_table(world: World, monkeypatch: pytest.Monke
     assert mine[-1]["trouble"] is not None
     metadata = world.client.tables.load(*where).metadata
     assert stamp_key("tiering") in metadata["properties"]
+    name = f"{where[0][0]}.{where[1]}"
+    (status,) = [one for one in hot_status(world.client, world.settings, name) if one.table == str(table.hot)]
+    assert status.breaches == sum(row["breaches"] for row in mine)
 
 
 def test_a_second_service_takes_over(world: World) -> None:

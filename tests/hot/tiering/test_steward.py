@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from frazil.core.errors import FrazilError, NotAllowed, Unavailable
 from frazil.core.schema import Field, Schema
-from frazil.hot.table import Binding, HotTable
-from frazil.hot.tiering import steward
+from frazil.core.stamp import stamp_key
+from frazil.hot.find import HotTables, Listing
+from frazil.hot.read.pins import Pinned
+from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.hot.tiering import status, steward
 from frazil.hot.tiering.steward import Finder, Lookout
 from frazil.hot.tiering.watch import Watch
 from frazil.stream.events import Event, FreshnessBroken, FreshnessReported
@@ -131,6 +136,38 @@ def test_a_catalog_that_does_not_answer(
 ) -> None:
     setattr(cluster, part, error)
     assert watching.cause() == "catalog"
+
+
+def test_a_damaged_stamp_property_is_a_problem_of_its_own_table(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = replace(_TABLE, name="c", binding=replace_struct(_BINDING, topic="a.c"))
+    bad = replace(_TABLE, properties={stamp_key(TIERING): '{"snapshot_id": 1}'})
+    monkeypatch.setattr(HotTables, "look", lambda *_: Listing((bad, good), {"a.d": NotAllowed("not yours")}))
+    monkeypatch.setattr(Finder, "trim", lambda *_: None)
+    finder = Finder(cluster.client, _KAFKA, Watch())
+    for _ in range(2):
+        assert finder.newest.tables == (good,)
+        assert set(finder.newest.problems) == {"a.b", "a.d"}
+        told = finder.newest.problems["a.b"].message
+        assert told.startswith("the hot table a.b: a damaged stamp property")
+        assert "Remove it" in told
+        finder._tick()
+    # Whoever does not want it tiered needs no stamp.
+    monkeypatch.setattr(HotTables, "look", lambda *_: Listing((replace(bad, enabled=False),)))
+    assert Finder(cluster.client, _KAFKA, Watch()).newest.problems == {}
+
+
+def test_status_tells_of_a_damaged_stamp_property(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> Pinned:
+        raise Unavailable("no broker")
+
+    monkeypatch.setattr(status, "pinned", away)
+    bad = replace(_TABLE, properties={stamp_key(TIERING): "?"})
+    damaged, unreachable = status.table_status(cluster.client, bad, _KAFKA).problems
+    assert damaged.startswith("the hot table a.b: a damaged stamp property")
+    assert unreachable == "no broker"
+    assert status.table_status(cluster.client, _TABLE, _KAFKA).problems == ("no broker",)
 
 
 def test_what_was_broken_by_the_last_commit_is_told(

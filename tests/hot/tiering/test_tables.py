@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.hot.tiering.world import World
 
-from frazil.core.errors import BadRecord
+from frazil.core.errors import BadRecord, SourceChanged
+from frazil.stream.kafka.log import KafkaLog, LogView
 
 
 def test_keyed_tables_and_logs_in_one_round(world: World) -> None:
@@ -24,6 +27,24 @@ def test_keyed_tables_and_logs_in_one_round(world: World) -> None:
         column["name"] for column in world.client.tables.load(*_where(keyed)).metadata["schemas"][0]["fields"]
     ]
     assert names == ["id", "word", "price"]
+
+
+def test_a_log_that_lost_records_stops_its_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends before what is in Iceberg, so that nothing seems to wait; what comes would be left out."""
+    short, good = world.table(bucket__num="1"), world.table()
+    short.put(*range(5))
+    world.once()
+    good.put(1)
+    look = KafkaLog.look_at_each
+
+    def shortened(self: KafkaLog, *, wait: bool = False) -> LogView:
+        view = look(self, wait=wait)
+        return replace(view, ends={**view.ends, short.hot.topic: (4,)})
+
+    monkeypatch.setattr(KafkaLog, "look_at_each", shortened)
+    with pytest.raises(SourceChanged, match="read up to 5 and now ends at 4: the log lost records"):
+        world.once()
+    assert good.complete()
 
 
 def _where(table: object) -> tuple[tuple[str, ...], str]:

@@ -9,6 +9,7 @@ import pytest
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Mirror, Position, Stamp, stamp_key
 from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.hot.tiering.schedule import Costs, choose, due_at
 from frazil.hot.tiering.watch import Watch, tiered
 
 _BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
@@ -178,6 +179,19 @@ def test_a_table_that_cannot_be_told_of(watch: Watch, clock: Clock) -> None:
     assert (new.table, new.trouble) == ("a.new", "another")
     watch.unclear({})
     assert [(one.table, one.trouble) for one in watch.report()] == [("a.b", None)]
+
+
+def test_a_log_that_seems_to_have_lost_records_is_due(watch: Watch, clock: Clock) -> None:
+    """Nothing waits in it; it would not be looked at until it had grown beyond what it had."""
+    watch.reached("a.b", (5, 0))
+    watch.saw({"a.b": (4, 0)}, clock.now)
+    (waiting,) = watch.waiting(["a.b"], ["a.b"])
+    due = due_at([waiting], Costs())
+    assert due is not None
+    assert due < clock.now
+    assert choose([waiting], Costs(), clock.now).tables == ("a.b",)
+    watch.saw({"a.b": (5, 0)}, clock.now)
+    assert watch.waiting(["a.b"], ["a.b"]) == []
 
 
 def test_records_that_were_there_before_the_service(clock: Clock) -> None:

@@ -15,6 +15,7 @@ from tests.stream.world import Seen, World
 from frazil.client import Client
 from frazil.core.errors import InvalidConfig, NotFound, SourceChanged
 from frazil.core.stamp import Stamp, stamp_key
+from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.events import Event, RoundCommitted
 
 pytestmark = pytest.mark.slow
@@ -289,3 +290,27 @@ def test_a_log_that_was_trimmed(world: World) -> None:
     with pytest.raises(SourceChanged, match=f"offset 5 of {topic}-1, and the log was trimmed up to 7"):
         world.run(world.pipeline(topic, name, name=name, history=f"paths.{raw}"))
     assert not tags(world, raw)
+
+
+def test_a_log_that_is_trimmed_until_the_tag_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is claimed then."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    topic = world.topic(records(0, 10))
+    raw, name = f"raw-{topic}", f"copy-{topic}"
+    world.run(world.pipeline(topic, raw))
+    world.produce(topic, records(10, 20))
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap_servers})
+    tag = HistoryTable._tag
+
+    def late(self: HistoryTable, snapshot: int | None) -> None:
+        for future in admin.delete_records([TopicPartition(topic, 1, 7)]).values():
+            future.result()
+        tag(self, snapshot)
+
+    monkeypatch.setattr(HistoryTable, "_tag", late)
+    with pytest.raises(SourceChanged, match=f"offset 5 of {topic}-1, and the log was trimmed up to 7"):
+        world.run(world.pipeline(topic, name, name=name, history=f"paths.{raw}"))
+    assert not tags(world, raw)
+    assert not world.exists(name) or not stamps(world, name, name)

@@ -18,7 +18,7 @@ import msgspec
 from frazil.client import Client
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound, SourceChanged, Unavailable
 from frazil.core.names import show
-from frazil.hot.log import remade, require_topic
+from frazil.hot.log import remade, require_reached, require_topic
 from frazil.hot.table import TIERING, HotTable, current_schema, hot_table, table_name
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.config.model import KafkaSource
@@ -232,8 +232,8 @@ def _position(hot: HotTable, history: MetadataHistory) -> tuple[int, ...]:
     """Up to where the log is in main; nothing if it was never tiered."""
     try:
         stamp = find_stamp(history, TIERING)
-    except HistoryChanged as error:
-        raise HistoryChanged(f"the hot table {hot}: {error.message}") from None
+    except (HistoryChanged, InvalidInput) as error:
+        raise type(error)(f"the hot table {hot}: {error.message}") from None
     if stamp is None:
         return ()
     known = stamp.positions.get(hot.topic)
@@ -273,11 +273,7 @@ def _require_kept(hot: HotTable, view: LogView, starts: Sequence[int], ends: Seq
                 "somebody else than tiering removed records of the topic, which are lost. The property "
                 f"frazil.hot.keep ({hot.keep:g} s here) says how long tiering leaves them"
             )
-        if end > stable[partition]:
-            raise SourceChanged(
-                f"{where}, the log of the hot table {hot}, was pinned up to {end} and now ends at "
-                f"{stable[partition]}: the log lost records"
-            )
+    require_reached(hot, tuple(map(max, starts, ends)), stable)
 
 
 def _oldest(reader: KafkaReader, slices: Sequence[Slice]) -> int | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from frazil.client import Client
 from frazil.core.errors import InvalidInput, Unsupported
+from frazil.hot.log import require_reached
 from frazil.hot.read.arrow import found_at
 from frazil.hot.read.changelog import Changelog
 from frazil.hot.read.connect import CatalogLike, connected
@@ -115,6 +116,9 @@ class _Following:
 
     def up_to(self, ends: tuple[int, ...]) -> Iterator[Followed]:
         self.next += (0,) * (len(ends) - len(self.next))
+        hot = self._log.found.hot
+        assert hot is not None, "it was asked for when the stream began"
+        require_reached(hot, self.next, ends)
         for partition, (start, end) in enumerate(zip(self.next, ends, strict=True)):
             if start >= end:
                 continue

@@ -14,7 +14,7 @@ from frazil.client import Client
 from frazil.core.errors import HistoryChanged, NotFound, Unsupported
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Stamp, stamp_key
-from frazil.hot.log import require_topic
+from frazil.hot.log import require_reached, require_topic
 from frazil.hot.read.changelog import Changelog
 from frazil.hot.read.connect import client_of
 from frazil.hot.read.pins import Pinned, Pins, pinned
@@ -144,6 +144,7 @@ class Planner:
         hot, log = self._log
         view = log.look()
         require_topic(hot, view)
+        require_reached(hot, at.next, view.ends[hot.topic])
         return view.ends[hot.topic]
 
     def parts(self, start: StreamOffset, end: StreamOffset) -> Iterator[Part]:

@@ -33,8 +33,11 @@ class _Partition:
     parts: list[_Part] = field(default_factory=list)
     #: Where it was in Iceberg when the oldest record was asked.
     asked: int | None = None
+    #: At the last look it ended before that.
+    short: bool = False
 
     def saw(self, end: int, since: float, at: float) -> None:
+        self.short = end < self.next
         if end > self.end:
             self.parts.append(_Part(end, since, at))
             self.end = end
@@ -101,6 +104,12 @@ class Arrivals:
         """Whether all before these is in Iceberg."""
         self._grow(len(ends))
         return all(one.next >= end for one, end in zip(self._partitions, ends, strict=False))
+
+    @property
+    def short(self) -> bool:
+        """Whether it seems to have lost records: it ended before what is in Iceberg. A look that began before
+        a commit and came after it seems so, too."""
+        return any(one.short for one in self._partitions)
 
     @property
     def backlog(self) -> int:

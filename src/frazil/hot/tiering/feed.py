@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
-from frazil.hot.log import require_topic
-from frazil.hot.table import HotTable
+from frazil.hot.log import lost, require_topic
+from frazil.hot.table import TIERING, HotTable
 from frazil.stream.cdc.feed import Goal, OneTopic
 from frazil.stream.cdc.transactions import Tail
 from frazil.stream.config.model import KafkaSource, Limits
@@ -63,7 +63,9 @@ class HotFeed:
         try:
             planned = plan(stamp, one, one.look(), limits, 1)
         except SourceChanged as error:
-            raise SourceChanged(f"the hot table {self._tables[topic]} stops: {error.message}") from None
+            # What a pipeline is told to do is no way for a hot table.
+            found = error.message.partition(". Nothing was written")[0].removeprefix(f"pipeline {TIERING}: ")
+            raise lost(self._tables[topic], found) from None
         slices = [part for task in planned.tasks for part in task]
         return replace(planned, tasks=tuple((part,) for part in slices))
 

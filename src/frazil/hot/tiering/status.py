@@ -14,7 +14,9 @@ from frazil.core.stamp import Stamp, stamp_key
 from frazil.hot.find import HotTables
 from frazil.hot.read.pins import lag, pinned
 from frazil.hot.table import TIERING, HotTable
+from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
+from frazil.hot.tiering.watch import tiered
 from frazil.lake.authority import MetadataHistory, ancestry
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
@@ -58,13 +60,18 @@ class HotStatus:
         return self.enabled and self.lag is not None and self.lag > self.freshness
 
 
-def hot_status(client: Client, kafka: Mapping[str, str]) -> list[HotStatus]:
-    """Every hot table of the cluster, in order; what is wrong with one is part of the answer."""
+def hot_status(
+    client: Client, kafka: Mapping[str, str], log_table: str | None = DEFAULT_TABLE
+) -> list[HotStatus]:
+    """Every hot table of the cluster, in order; what is wrong with one is part of the answer.
+
+    `log_table`: where the service writes breaches to; None: nowhere, so that they are not known.
+    """
     found = HotTables(client, kafka, timeout_seconds=COMMAND_SECONDS).look()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         known = list(pool.map(lambda table: table_status(client, table, kafka), found.tables))
     wrong = [HotStatus(name, name, problems=(problem.message,)) for name, problem in found.problems.items()]
-    lately = told(client, datetime.now(UTC))
+    lately = None if log_table is None else told(client, datetime.now(UTC), log_table)
     return sorted([_with(one, lately) for one in (*known, *wrong)], key=lambda one: one.table)
 
 
@@ -72,11 +79,17 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
     """One of them."""
     known = HotStatus(str(table), table.topic, table.enabled, bool(table.key), table.freshness)
     try:
+        # Reads can do without the property, tiering cannot.
+        if table.enabled:
+            tiered(table)
+    except FrazilError as error:
+        known = replace(known, problems=(error.message,))
+    try:
         found = pinned(client, str(table), kafka=kafka)
         stamp, at = _newest(found.metadata)
         behind = lag(table, found.pins, kafka)
     except FrazilError as error:
-        return replace(known, problems=(error.message,))
+        return replace(known, problems=(*known.problems, error.message))
     return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
 
 

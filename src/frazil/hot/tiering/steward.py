@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Set
 
 from frazil.client import Client
-from frazil.core.errors import FrazilError, NotFound
+from frazil.core.errors import FrazilError, InvalidInput, NotFound
 from frazil.hot.find import HotTables, Listing, Topics
 from frazil.hot.read.pins import Pins, lag
 from frazil.hot.table import HotTable
 from frazil.hot.tiering.trim import Trimmer, trim_to
-from frazil.hot.tiering.watch import Watch
+from frazil.hot.tiering.watch import Watch, tiered
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.events import FreshnessBroken, FreshnessReported, Observer
 from frazil.stream.kafka.log import KafkaLog
@@ -66,7 +66,7 @@ class Finder:
         self._tables = HotTables(client, kafka, refresh_seconds=_REFRESH_SECONDS)
         self._trimmer = Trimmer(kafka)
         self._trimmed: dict[str, float] = {}
-        self.newest = self._tables.look()
+        self.newest = readable(self._tables.look())
         self._ticks = Every("hot-tables", _FIND_SECONDS, self._tick)
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Finder:
             if topics is None:
                 next(iter(self._client.namespaces.list()), None)
             else:
-                self.newest = self._tables.look(topics)
+                self.newest = readable(self._tables.look(topics))
         except FrazilError as error:
             self._watch.down("catalog", error.message)
             return
@@ -117,6 +117,20 @@ class Finder:
         metadata = self._client.tables.load(table.namespace, table.name).metadata
         if self._trimmer.trim(table, trim_to(metadata, table, time.time())):
             _logger.info("the log of %s was trimmed", table)
+
+
+def readable(listing: Listing) -> Listing:
+    """A table that is to be tiered, and nobody can read how far it is, is a problem of its own."""
+    tables, problems = [], dict(listing.problems)
+    for table in listing.tables:
+        try:
+            if table.enabled:
+                tiered(table)
+        except InvalidInput as error:
+            problems[table.topic] = error
+        else:
+            tables.append(table)
+    return Listing(tuple(tables), problems)
 
 
 class Lookout:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from frazil.core.errors import InvalidInput
 from frazil.core.names import show
 from frazil.core.stamp import Mirror, stamp_key
 from frazil.hot.table import TIERING, HotTable, table_name
@@ -151,13 +152,16 @@ class Watch:
                 self._down[what] = trouble
 
     def waiting(self, topics: Iterable[str], claimed: Iterable[str]) -> list[Candidate]:
-        """Of these tables, those that have something to tier."""
+        """Of these tables, those that have something to tier, or of whose logs something seems to be lost."""
         found, known = [], set(claimed)
         with self._lock:
             for topic in topics:
                 one = self._tables.get(topic)
-                oldest = None if one is None else one.arrivals.oldest()
-                if one is not None and oldest is not None:
+                if one is None:
+                    continue
+                # Nothing seems to wait in a log that is too short: who plans its round finds what is wrong.
+                oldest = 0.0 if one.arrivals.short else one.arrivals.oldest()
+                if oldest is not None:
                     found.append(
                         Candidate(
                             topic,
@@ -237,9 +241,19 @@ class Watch:
 
 
 def tiered(table: HotTable) -> tuple[int, ...]:
-    """Up to where it is in Iceberg, as its property says: near enough until it is claimed."""
-    text = table.properties.get(stamp_key(TIERING))
+    """Up to where it is in Iceberg, as its property says: near enough until it is claimed.
+
+    InvalidInput: nobody can read what it says.
+    """
+    key = stamp_key(TIERING)
+    text = table.properties.get(key)
     if text is None:
         return ()
-    position = Mirror.decode(text).stamp.positions.get(table.topic)
+    try:
+        position = Mirror.decode(text).stamp.positions.get(table.topic)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"the hot table {table}: {error.message}. Somebody changed the property {key}. Remove it (ALTER "
+            "TABLE … UNSET TBLPROPERTIES): the snapshots have the stamp, and the next commit writes it again"
+        ) from None
     return position.next if position is not None and position.id == table.binding.topic_id else ()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.bootstrap.feed import Rounds
+from frazil.stream.bootstrap.hold import Hold
 from frazil.stream.bootstrap.place import Place, pending
 from frazil.stream.bootstrap.reader import BothReader
 from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.cdc.feed import Goal, KafkaChanges
 from frazil.stream.config.model import KafkaSource, Limits
+from frazil.stream.kafka.log import LogView
 from frazil.stream.rounds import RoundPlan
 from frazil.stream.source import Reader
 
@@ -25,18 +27,16 @@ class HistoryChanges(KafkaChanges):
         super().__init__(source)
         self._table = table
         self._place: Place | None = None
-        self._settled = False
+        self._hold = Hold(table, self._log.look)
 
     def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
         found = [pending(stamp.positions) for stamp in stamps.values()]
         self._place = next((place for place in found if place is not None), None)
-        if self._place is None and stamps:
-            self._settle()
+        if stamps:
+            self._settle(stamps.values())
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
-        view = self._log.look()
-        self._log.require(view.missing)
-        return view.source, self._table.begin(view)
+        return self._table.begin(self._look)
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         log = super().plan
@@ -53,9 +53,13 @@ class HistoryChanges(KafkaChanges):
         return log if self._place is None else BothReader(self._table.reader(self._place), log)
 
     def landed(self, plans: Mapping[str, RoundPlan]) -> None:
-        if not any(pending(plan.positions) for plan in plans.values()):
-            self._settle()
+        self._settle(plans.values())
 
-    def _settle(self) -> None:
-        """All rows are taken: the snapshot need not be kept."""
-        self._settled = self._settled or self._table.release()
+    def _settle(self, landed: Iterable[Stamp | RoundPlan]) -> None:
+        """The snapshot may not have to be kept any more."""
+        self._hold.settle({name: at for one in landed for name, at in one.positions.items()})
+
+    def _look(self) -> LogView:
+        view = self._log.look()
+        self._log.require(view.missing)
+        return view

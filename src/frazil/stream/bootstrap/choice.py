@@ -40,7 +40,7 @@ def choose(wanted: History, metadata: Mapping[str, Any], log: LogView) -> Choice
     for name, topic in log.topics.items():
         # What the table has nothing of begins with its first record.
         positions.setdefault(name, Position(id=topic.id, next=log.beginnings[name]))
-    _require_held(table, positions, log)
+    require_held(table, positions, log)
     return Choice(snapshot, positions)
 
 
@@ -62,8 +62,19 @@ def _given(
             "history: `offsets` says of every partition of the topics where the log goes on behind the rows "
             f"of {table}; {counts}, and {', '.join([*lacking, *strange, *short])} is not so"
         )
+    beyond = [
+        f"offset {offset} of {name}-{partition}, and the log ends at {end}"
+        for name, ends in log.ends.items()
+        for partition, (offset, end) in enumerate(zip(offsets[name], ends, strict=False))
+        if offset > end
+    ]
+    if beyond:
+        raise InvalidConfig(
+            f"the history in {table} ends at {'; '.join(beyond)}: it is not the history of this log. Give "
+            "`offsets` that it has"
+        )
     positions = {name: Position(id=topic.id, next=offsets[name]) for name, topic in log.topics.items()}
-    _require_held(table, positions, log)
+    require_held(table, positions, log)
     return Choice(snapshot, positions)
 
 
@@ -168,7 +179,8 @@ def _why_not(stamp: Stamp) -> str:
     return "" if pending(stamp.positions) is None else ", and has not taken all of its own history"
 
 
-def _require_held(table: str, positions: Mapping[str, Position], log: LogView) -> None:
+def require_held(table: str, positions: Mapping[str, Position], log: LogView) -> None:
+    """The log must go on where the history ends; SourceChanged: it lost records there."""
     for name, position in positions.items():
         first, end = log.beginnings[name], log.ends[name]
         if len(position.next) > len(first):
@@ -176,7 +188,8 @@ def _require_held(table: str, positions: Mapping[str, Position], log: LogView) -
                 f"the history in {table} ends at {len(position.next)} offsets of the topic {name}, which has "
                 f"{len(first)} partitions"
             )
-        for partition, offset in enumerate(position.next):
+        # Of partitions that came later it has nothing.
+        for partition, offset in enumerate(position.next + (0,) * (len(first) - len(position.next))):
             if offset < first[partition]:
                 raise SourceChanged(
                     f"the history in {table} ends at offset {offset} of {name}-{partition}, and the log was "
@@ -185,7 +198,8 @@ def _require_held(table: str, positions: Mapping[str, Position], log: LogView) -
                     "longer"
                 )
             if offset > end[partition]:
-                raise InvalidConfig(
+                raise SourceChanged(
                     f"the history in {table} ends at offset {offset} of {name}-{partition}, and the log ends "
-                    f"at {end[partition]}: it is not the history of this log"
+                    f"at {end[partition]}: the log lost records, and those that come in their place would be "
+                    "left out. Nothing was written; say by `history.offsets` where the log goes on"
                 )

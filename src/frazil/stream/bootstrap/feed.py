@@ -11,6 +11,7 @@ from msgspec import structs
 from frazil.core.errors import SourceChanged
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
+from frazil.stream.bootstrap.hold import Hold
 from frazil.stream.bootstrap.place import Place, history_of, of_log, pending
 from frazil.stream.bootstrap.reader import BothReader
 from frazil.stream.bootstrap.table import HistoryTable
@@ -39,7 +40,7 @@ class HistoryFeed:
         self._log = log
         self._table = table
         self._reruns = reruns
-        self._settled = False
+        self._hold = None if table is None else Hold(table, log.look)
         self.cuts = cuts
 
     @property
@@ -48,8 +49,7 @@ class HistoryFeed:
         return self._table
 
     def first(self) -> tuple[str, dict[str, Position]]:
-        view = self._log.look()
-        return view.source, self.table.begin(view)
+        return self.table.begin(self._log.look)
 
     def schema(self) -> Schema | None:
         return self._log.schema()
@@ -86,9 +86,9 @@ class HistoryFeed:
         return {}
 
     def settle(self, positions: Mapping[str, Position]) -> None:
-        """Once all rows are taken, the snapshot need not be kept."""
-        if not self._settled and pending(positions) is None:
-            self._settled = self.table.release()
+        """These are in the table: the snapshot may not have to be kept any more."""
+        assert self._hold is not None, "this feed only plans"
+        self._hold.settle(positions)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """The table whose rows come first: the driver's side.
 
-While its rows are needed, a tag keeps the pinned snapshot from expiring. It is set before the pipeline's
-first commit names the snapshot, and taken away after the commit that took the last rows.
+While its rows or the log behind them are needed, a tag keeps the pinned snapshot from expiring. It is set
+before the pipeline's first commit names the snapshot; `Hold` says when it is taken away.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from frazil.core.errors import (
@@ -27,7 +27,7 @@ from frazil.lake.changelog import shape_of
 from frazil.lake.history import TableHistory
 from frazil.lake.java import java_errors
 from frazil.lake.places import PlacedFiles, ReadKeys
-from frazil.stream.bootstrap.choice import choose
+from frazil.stream.bootstrap.choice import choose, require_held
 from frazil.stream.bootstrap.files import HistoryFiles, history_files, time_column
 from frazil.stream.bootstrap.place import Place
 from frazil.stream.bootstrap.reader import HistoryReader
@@ -58,9 +58,9 @@ class HistoryTable:
     def __str__(self) -> str:
         return show(self._wanted.namespace, self._wanted.name)
 
-    def begin(self, log: LogView) -> dict[str, Position]:
-        """Positions of a pipeline that never ran; the snapshot is pinned."""
-        metadata = self._load()
+    def begin(self, look: Callable[[], LogView]) -> tuple[str, dict[str, Position]]:
+        """Source and positions of a pipeline that never ran; the snapshot is pinned."""
+        metadata, log = self._load(), look()
         choice = choose(self._wanted, metadata, log)
         schema = shape_of(metadata, str(self), choice.snapshot.schema_id).schema
         self._require_fit(schema)
@@ -71,7 +71,13 @@ class HistoryTable:
         self._files = place, files
         self._tag(place.snapshot)
         reach("history.pinned")
-        return {**choice.positions, place.topic: place.position()}
+        try:
+            # Tiering may have trimmed it until it met the tag.
+            require_held(str(self), choice.positions, look())
+        except FrazilError:
+            self.release()
+            raise
+        return log.source, {**choice.positions, place.topic: place.position()}
 
     def release(self) -> bool:
         """Take the tag away; whether it is gone. That somebody keeps it there stops no pipeline."""

@@ -54,7 +54,8 @@ class HistoryPast(KafkaPast):
         if wanted.offsets is None:
             wanted = self._again(history, view) or self._covered(history, view)
         self._table = tagged(self._lake, wanted, self._config)
-        return self._begun(self._table.begin(view))
+        _, positions = self._table.begin(lambda: self._bounded(self._look()))
+        return self._begun(positions)
 
     def plan(self, stamp: Stamp, limits: Limits, parallelism: int) -> RoundPlan:
         behind = super().plan
