@@ -74,6 +74,54 @@ def test_options_that_a_query_gives_to_what_it_reads_and_writes() -> None:
     assert [endpoint.hints for endpoint in traced.endpoints] == [given, given]
 
 
+SECRET = """org.x required password="s3(r't}] s3cr3t";"""
+
+
+def _hinted(more: str = "") -> str:
+    options = f"properties.sasl.jaas.config={SECRET}, topic=other"
+    return f"TableSourceScan(table=[[c, d, a]], fields=[x]{more}, hints=[[[OPTIONS options:{{{options}}}]]])"
+
+
+@pytest.mark.parametrize("long", ["[1]:{}<br/>+- out[2]: Writer<br/>", "[1]:{} -> out[2]: Writer"])
+def test_options_are_read_whatever_is_in_them_and_never_shown(long: str) -> None:
+    traced = _traced(_node("1", long.format(_hinted())))
+    source, sink = traced.endpoints
+    assert source.hints == {"options.properties.sasl.jaas.config": SECRET, "options.topic": "other"}
+    assert (source.path, sink.name) == (("c", "d", "a"), "out")
+    assert _columns(traced) == [["x"]]
+    assert "s3" not in repr(traced)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        # What does not come to its end, and an operator that nobody knows or that nothing takes from.
+        "[1]:TableSourceScan(table=[[c, d, a]], hints=[[[OPTIONS options:{password='s3cr3t",
+        f"[1]:{_hinted()} -> [2]:Calc(select=[x AS )",
+        f"[1]:{_hinted(', more=[)]')}<br/>+- [2]:Calc(select=[x])<br/>",
+        f"Source: events<br/>+- [1]:Odd(a=[b], hints=[[[OPTIONS options:{{x={SECRET}}}]]])<br/>"
+        "   +- out[2]: Writer<br/>",
+    ],
+)
+def test_options_are_in_no_reason(description: str) -> None:
+    assert "s3" not in repr(_traced(_node("1", description)))
+
+
+def test_options_are_in_no_name_of_a_vertex() -> None:
+    """Unless table.exec.simplify-operator-name-enabled is set to false, names are short."""
+    node = _node("1", f"[1]:{_hinted()}<br/>+- out[2]: Writer<br/>")
+    vertices = [{"id": "1", "name": f"Source: {_hinted()} -> out[2]: Writer"}]
+    for more in ({}, {"vertices": vertices}):
+        (vertex,) = trace(read_plan({"plan": {"nodes": [node]}, **more})).job.vertices
+        assert "OPTIONS options:{…}]]]) -> out[2]: Writer" in vertex.name
+
+
+def test_a_hint_of_another_kind_gives_no_options() -> None:
+    hints = "hints=[[[STATE_TTL options:{a=1d}][OPTIONS inheritPath:[0] options:{topic=b}]]]"
+    traced = _traced(_node("1", f"[1]:TableSourceScan(table=[[c, d, a]], fields=[x], {hints})<br/>"))
+    assert traced.endpoints[0].hints == {"options.topic": "b"}
+
+
 def test_a_job_of_the_datastream_api_has_tables_and_no_columns() -> None:
     traced = _traced(
         _node("a", "Source: kafka-orders<br/>+- Map<br/>"),
