@@ -99,8 +99,7 @@ def test_options_are_read_whatever_is_in_them_and_never_shown(long: str) -> None
         "[1]:TableSourceScan(table=[[c, d, a]], hints=[[[OPTIONS options:{password='s3cr3t",
         f"[1]:{_hinted()} -> [2]:Calc(select=[x AS )",
         f"[1]:{_hinted(', more=[)]')}<br/>+- [2]:Calc(select=[x])<br/>",
-        f"Source: events<br/>+- [1]:Odd(a=[b], hints=[[[OPTIONS options:{{x={SECRET}}}]]])<br/>"
-        "   +- out[2]: Writer<br/>",
+        f"Source: a<br/>+- [1]:Odd(hints=[[[OPTIONS options:{{x={SECRET}}}]]])<br/>   +- out[2]: Writer<br/>",
     ],
 )
 def test_options_are_in_no_reason(description: str) -> None:
@@ -299,3 +298,43 @@ def test_a_statement_set_of_many_sinks() -> None:
     assert _by_sink(traced) == {f"k{n}": ["v"] for n in range(1, count + 1)}
     assert [column.name for column in traced.columns] == [f"v{n}" for n in range(1, count + 1)]
     assert traced.unresolved == ()
+
+
+def _branched(*numbers: int) -> str:
+    """A scan, and as many operators that each take its second column under another name."""
+    calcs = [f"[{n}]:Calc(select=[id, v AS v{n}])<br/>" for n in numbers]
+    branches = [":- "] * (len(calcs) - 1) + ["+- "]
+    tree = "".join(branch + calc for branch, calc in zip(branches, calcs, strict=True))
+    return f"[1]:{SCAN}<br/>{tree}"
+
+
+@pytest.mark.parametrize("count", [2, 4, 12, 60])
+def test_a_union_of_many_branches_of_one_source(count: int) -> None:
+    """Which edge begins at which branch makes no difference, and there are 60 to the 60th ways to say it."""
+    scan = _branched(*range(2, 2 * count + 2, 2))
+    traced = _traced(_node("a", scan), _node("b", f"out[{2 * count + 2}]: Writer<br/>", *["a"] * count))
+    assert [column.name for column in traced.columns] == ["id", "v2"]
+    assert _columns(traced) == [["id"], ["v"]]
+    assert traced.unresolved == ()
+
+
+def test_two_unions_of_branches_of_one_source() -> None:
+    traced = _traced(
+        _node("a", _branched(2, 4, 6, 9, 11, 13)),
+        _node("b", "first[8]: Writer<br/>", "a", "a", "a"),
+        _node("c", "second[15]: Writer<br/>", "a", "a", "a"),
+    )
+    assert [column.name for column in traced.columns] == ["id", "v2", "id", "v9"]
+    assert _by_sink(traced) == {"first": ["id", "v"], "second": ["id", "v"]}
+    assert traced.unresolved == ()
+
+
+def test_branches_that_cannot_be_told_apart_take_no_time() -> None:
+    """One of thirty goes elsewhere: what all ways have in common is told, or nothing."""
+    traced = _traced(
+        _node("a", _branched(*range(2, 62, 2))),
+        _node("b", "out[90]: Writer<br/>", *["a"] * 29),
+        _node("c", "more[91]: Writer<br/>", "a"),
+    )
+    assert len(traced.flows) == 2
+    assert {read.column for column in traced.columns for read in column.inputs} <= {"id", "v"}
