@@ -192,6 +192,22 @@ def test_a_service_that_is_away_removes_nothing(tmp_path: Path, path: str) -> No
     assert edges(records) == {}, "what is known of the job stays"
 
 
+def test_lineage_that_a_job_told_which_cannot_be_read_stays(tmp_path: Path) -> None:
+    """Without a gateway, that a table is Iceberg's is known from the plan of the job that writes it."""
+    reading, writing = "iceberg_statement_set", "kafka_to_iceberg"
+    with StandIn() as standin:
+        before, _ = ingest(standin, tmp_path, gateway=False)
+        standin.faults = [(f"/jobs/{standin.job_id(writing)}$", [Reply(500)] * 9)]
+        records, report = ingest(standin, tmp_path, gateway=False)
+    (failure,) = report.failures
+    assert writing in str(failure)
+    (urn,) = (urn for urn in edges(before) if reading in urn)
+    assert edges(before)[urn]["inputDatasetEdges"]
+    assert edges(records) == {
+        urn: told for urn, told in edges(before).items() if reading not in urn and f"{writing}," not in urn
+    }
+
+
 def test_what_a_gateway_that_stumbles_tells_is_the_same(tmp_path: Path) -> None:
     with StandIn(statements=visible()) as standin:
         before, _ = ingest(standin, tmp_path)

@@ -77,8 +77,10 @@ class FlinkReader:
         self.config = config
         self._report = report
         self._reporting = threading.Lock()
-        #: Whether a service did not answer that tells of all jobs; and jobs that are known in part.
+        #: Whether a service did not answer that tells of all jobs; whether a job could not be read, whose plan
+        #: may tell of others; and jobs that are known in part.
         self._unasked = False
+        self._unread = False
         self._in_part: set[str] = set()
         self._manager = JobManager(config.connection)
         self._gateway = Gateway(config.connection) if config.connection.sql_gateway_url else None
@@ -153,7 +155,7 @@ class FlinkReader:
             for one in read.found:
                 if one.facts is not None:
                     one.answers = self._resolver.resolve(one.traced, one.facts)
-            return self._made(read)
+            return self._made(read, self._unread)
 
         return self._or_problem(read.executions[0], resolved)
 
@@ -172,6 +174,7 @@ class FlinkReader:
             # The other jobs are as good as without it; nothing is removed after a problem.
             _logger.exception("the job %s (%s)", job.name, job.jid)
             self._problem(job, unexpected(error))
+        self._unread = True
         return None
 
     def _resolved(self, executions: tuple[JobSummary, ...]) -> Reading:
@@ -215,9 +218,10 @@ class FlinkReader:
     def _done(self, read: Reading) -> JobRead | None:
         return self._or_problem(read.executions[0], lambda: self._made(read))
 
-    def _made(self, read: Reading) -> JobRead:
+    def _made(self, read: Reading, unread: bool = False) -> JobRead:
+        """`unread`: a job was not, whose plan may tell something that is open in this one."""
         in_part = any(one.traced.job.id in self._in_part for one in read.found)
-        return read.done(self._unasked or in_part)
+        return read.done(self._unasked or unread or in_part)
 
     def _lacks(self, job: JobSummary, message: str) -> None:
         self._in_part.add(job.jid)
