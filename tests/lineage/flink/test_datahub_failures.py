@@ -130,6 +130,68 @@ def test_a_job_that_cannot_be_read_is_reported_and_nothing_is_removed(tmp_path: 
     ], "datasets belong to other platforms: they are never removed"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(500), Reply(403), Reply(404), Reply(body=b'{"mode":'), Reply(body=b"[7]")],
+    ids=["500", "403", "404", "truncated", "odd"],
+)
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+@pytest.mark.parametrize("path", ["checkpoints/config", "config", "metrics"])
+def test_what_else_is_asked_of_a_job_and_fails_removes_nothing(
+    tmp_path: Path, path: str, granularity: str, reply: Reply
+) -> None:
+    """Neither the job, nor another one that is really gone, nor lineage."""
+    state, job = tmp_path / "state.json", "kafka_to_kafka"
+    metric = "0.Source__k_orders[9].KafkaSourceReader.topic.orders.partition.0.currentOffset"
+    more: dict[str, Any] = {"state": state, "operator_granularity": granularity}
+    # With a gateway nobody asks for metrics.
+    more |= {"gateway": path != "metrics"}
+
+    def change(path: str, answer: Any) -> Any:
+        return [{"id": metric}] if path.endswith("/metrics") else answer
+
+    with StandIn(jobs=(job, "datagen_to_blackhole"), statements=visible(), change=change) as standin:
+        before, _ = ingest(standin, tmp_path, **more)
+    with StandIn(jobs=(job,), statements=visible(), change=change) as standin:
+        standin.faults = [(f"/{standin.job_id(job)}/(.*/)?{path}$", [reply] * 99)]
+        records, report = ingest(standin, tmp_path, **more)
+    known = {urn: told for urn, told in edges(before).items() if job in urn}
+    assert any(told["inputDatasetEdges"] for told in known.values())
+    if reply.status == 404 and path == "checkpoints/config":
+        assert not report.failures, "a batch job has none"
+        assert removed(records)
+    else:
+        assert report.failures
+        assert removed(records) == []
+    assert {record["entityUrn"] for record in before if job in record["entityUrn"]} <= {
+        record["entityUrn"] for record in records
+    }
+    # What is not sent stays.
+    sent = path == "checkpoints/config" or (path == "config" and reply.status in (403, 404))
+    assert edges(records) == (known if sent else {})
+
+
+@pytest.mark.parametrize(("status", "sent"), [(500, False), (403, True)])
+def test_a_parameter_that_cannot_be_had_is_not_taken_for_none(
+    tmp_path: Path, status: int, sent: bool
+) -> None:
+    """It would come before what the gateway says of the same table."""
+
+    def change(path: str, answer: Any) -> Any:
+        if path.endswith("/config") and "execution-config" in answer:
+            answer["execution-config"]["user-config"] = {"lineage.k_orders": "kinesis:clicks"}
+        return answer
+
+    with StandIn(jobs=("kafka_to_kafka",), statements=visible(), change=change) as standin:
+        before, _ = ingest(standin, tmp_path)
+        (told,) = edges(before).values()
+        assert "kinesis,clicks" in told["inputDatasetEdges"][0]["destinationUrn"]
+        standin.faults = [(f"/{standin.job_id('kafka_to_kafka')}/config$", [Reply(status)] * 99)]
+        records, report = ingest(standin, tmp_path)
+    assert report.failures
+    assert bool(edges(records)) is sent, "where nobody may read parameters, there are none that count"
+
+
 def test_an_error_of_our_own_costs_one_job_and_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ class JobRead:
     lineage: JobLineage
     executions: tuple[Job, ...]
     checkpoints: CheckpointConfig | None = None
-    #: Whether everything could be asked that might tell more of what it reads and writes.
+    #: Whether everything could be asked that might tell more, or something else, of what it reads and writes.
     complete: bool = True
     #: What else its description says, under the names of DataHub's own source.
     measures: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,8 @@ class Reading:
         running = any(jobs[id_].state not in _ENDED for id_ in jobs.keys() - each.keys())
         if running or not each:
             lineage = replace(lineage, unresolved=(*lineage.unresolved, _without_plan(lineage.job, running)))
-        complete = bool(each) and not running and not (unasked and lineage.unresolved)
+        doubtful = any(one.facts is not None and one.facts.doubtful for one in self.found)
+        complete = bool(each) and not (running or doubtful or (unasked and lineage.unresolved))
         executions = (
             jobs.get(execution.jid) or _remembered(execution, lineage.job.streaming)
             for execution in self.executions

@@ -77,8 +77,8 @@ class FlinkReader:
         self.config = config
         self._report = report
         self._reporting = threading.Lock()
-        #: Whether a service did not answer that tells of all jobs; whether a job could not be read, whose plan
-        #: may tell of others; and jobs that are known in part.
+        #: Whether a service did not answer that tells of all jobs; whether a job could not be read, whose
+        #: plan may tell of others; and jobs that are known in part.
         self._unasked = False
         self._unread = False
         self._in_part: set[str] = set()
