@@ -75,6 +75,23 @@ def test_two_tables_of_a_name_are_not_chosen_from(script: str) -> None:
     assert world.one(write("k_two")) == "? several tables have that name (other: one, other: two)"
 
 
+@pytest.mark.parametrize(
+    ("operator", "known"),
+    [
+        ("k_out[11]: Writer", True),
+        ("Sink: k_out[11]", True),
+        ("Writer : k_out -> Global Committer : k_out", True),
+        ("k_out: Writer -> k_out: Committer", False),
+        ("Sink: k_out", False),
+        ("Source: k_out", False),
+        ("Source: k_out[3]", True),
+    ],
+)
+def test_what_a_program_calls_its_operators_is_no_table(script: str, operator: str, known: bool) -> None:
+    endpoint = (read if operator.startswith("Source") else write)("k_out", operator=operator)
+    assert (World(ddl_file=script).one(endpoint) == "kafka:out by ddl") is known
+
+
 def test_the_name_that_flink_gave_the_job_tells_which_of_two(script: str) -> None:
     world = World(ddl_file=script)
     world.job_name = "insert-into_other.db2.k_two"

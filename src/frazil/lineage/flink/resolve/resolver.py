@@ -16,6 +16,7 @@ from frazil.lineage.flink.resolve.matching import (
     FILES,
     claimed_names,
     full_name,
+    is_called_as_a_table,
     is_other,
     may_be,
     prints_so,
@@ -195,6 +196,8 @@ class Resolver:
         full = (found for found in self._in_full(endpoint.name) if prints_so(found, endpoint))
         if (one := self._only(full)) is not None:
             return one
+        if not is_called_as_a_table(endpoint):
+            return None
         return self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
 
     def _by_job_name(self, endpoint: Endpoint, facts: JobFacts) -> Found | Unclear | None:
