@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.lineage.flink.resolving import K_ORDERS, Snapshots, Topics, World, read, table, write
@@ -386,6 +387,28 @@ def test_patterns_of_the_user_come_before_ours() -> None:
         world.one(write("KafkaSink-a.b.c", "KafkaSink-a", "b", "c", operator="KafkaSink-a.b.c: Writer"))
         == "kafka:a.b.c by pattern"
     )
+
+
+def test_the_only_table_of_a_name_is_not_known_while_a_catalog_is_away() -> None:
+    kafka = "CREATE TABLE `{0}`.`d`.`t` (x INT) WITH ('connector'='kafka', 'topic'='in-{0}')"
+    statements: dict[str, Any] = {
+        "SHOW CATALOGS": [["a"], ["b"]],
+        **{f"SHOW DATABASES IN `{name}`": [["d"]] for name in "ab"},
+        **{f"SHOW TABLES FROM `{name}`.`d`": [["t"]] for name in "ab"},
+        **{f"SHOW CREATE TABLE `{name}`.`d`.`t`": [[kafka.format(name)]] for name in "ab"},
+        **{f"DESCRIBE CATALOG EXTENDED `{name}`": [["type", "generic_in_memory"]] for name in "ab"},
+    }
+    lost = statements | {"SHOW TABLES FROM `b`.`d`": None}
+    for given, told in ((statements, "several tables"), (lost, "not all catalogs could be asked")):
+        seen = {statement: rows for statement, rows in given.items() if rows is not None}
+        with StandIn(statements=seen) as standin:
+            world = World(connection={"rest_api_url": "http://h", "sql_gateway_url": standin.url})
+            gateway = Gateway(world.config.connection)
+            world.gateway = GatewayCatalogs(gateway, world.failed.append)
+            assert told in world.one(write("t", columns=("x",)))
+            assert world.one(read("t", "a", "d", "t")) == "kafka:in-a by gateway"
+            assert bool(world.failed) is (given is lost)
+            gateway.close()
 
 
 def test_the_gateway_comes_before_the_script(script: str) -> None:

@@ -28,6 +28,9 @@ class GatewayCatalogs:
     A gateway that does not answer is reported once and then left alone.
     """
 
+    #: Whether all that was asked was answered: else there may be more tables than are known.
+    whole = True
+
     def __init__(self, gateway: Gateway, failed: Callable[[str], None]) -> None:
         self._gateway = gateway
         self._failed = failed
@@ -101,16 +104,19 @@ class GatewayCatalogs:
             return ask()
         except Unprocessable as error:
             if not answers.search(error.message):
+                self.whole = False
                 self._failed(error.message)
             return otherwise
         except FrazilError as error:
-            self._broken = True
+            self._broken, self.whole = True, False
             self._failed(error.message)
             return otherwise
 
 
 class ScriptCatalogs:
     """The same from a file of statements."""
+
+    whole = True
 
     def __init__(self, script: Script) -> None:
         self._script = script

@@ -198,7 +198,11 @@ class Resolver:
             return one
         if not is_called_as_a_table(endpoint):
             return None
-        return self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
+        one = self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
+        asked = self._catalogs if is_other(endpoint) else [*self._catalogs, self._iceberg]
+        if isinstance(one, Found) and not all(known.whole for known in asked):
+            return Unclear(f"not all catalogs could be asked whether {one.named.name} is the only such table")
+        return one
 
     def _by_job_name(self, endpoint: Endpoint, facts: JobFacts) -> Found | Unclear | None:
         unclear: Unclear | None = None
