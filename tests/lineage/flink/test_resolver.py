@@ -221,6 +221,19 @@ def test_a_table_that_another_sink_is_by_another_name_is_not_left_over(name: str
     assert isinstance(second, Unresolved)
 
 
+@pytest.mark.parametrize("by", ["parameter", "config"])
+def test_a_table_that_the_user_called_something_else_is_not_left_over(by: str) -> None:
+    named = {"ice": {"platform": "hive"}} if by == "config" else {}
+    world = World(catalog_platform_map=named)
+    world.parameters = {"lineage.orders": "hive:db.orders"} if by == "parameter" else {}
+    world.iceberg = Snapshots({"job1": [table("db.orders")]})
+    orders = write("orders", "ice", "db", "orders", operator="IcebergSink ice.db.orders: Writer")
+    first, second = world.resolve(orders, write("alerts", operator="Sink: alerts"))
+    assert isinstance(first, Resolution)
+    assert str(first.dataset) == "hive:db.orders"
+    assert isinstance(second, Unresolved)
+
+
 def test_a_catalog_with_a_base_namespace(tmp_path: Path) -> None:
     script = tmp_path / "catalogs.sql"
     script.write_text("CREATE CATALOG ice WITH ('type'='iceberg', 'base-namespace'='prod.eu');")

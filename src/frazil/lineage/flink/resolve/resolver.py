@@ -281,12 +281,9 @@ class Resolver:
 
     def _eliminate(self, traced: TracedJob, facts: JobFacts, answers: dict[str, Found | Unresolved]) -> None:
         """A table that the job wrote and that no sink is yet must be the one sink that is left."""
-        left = [
-            endpoint
-            for endpoint in traced.endpoints
-            if endpoint.direction is Direction.WRITE and isinstance(answers[endpoint.id], Unresolved)
-        ]
-        if len(left) != 1:
+        sinks = [endpoint for endpoint in traced.endpoints if endpoint.direction is Direction.WRITE]
+        left = [endpoint for endpoint in sinks if isinstance(answers[endpoint.id], Unresolved)]
+        if len(left) != 1 or any(_renamed(answers[sink.id]) and not is_other(sink) for sink in sinks):
             return
         taken = {answer.named for answer in answers.values() if isinstance(answer, Found)}
         tables = [
@@ -347,6 +344,11 @@ class Resolver:
         same = endpoint.name in self._kafka
         hint = "; a Kafka topic has the same name, which does not tell that it is the one" if same else ""
         return f"set {', or '.join(ways)}{hint}"
+
+
+def _renamed(answer: Found | Unresolved) -> bool:
+    """Whether a sink has a name from the user, so that it may be a table that has another one elsewhere."""
+    return isinstance(answer, Found) and answer.evidence.kind in ("parameter", "config")
 
 
 def _hinted(known: GatewayCatalogs | ScriptCatalogs, endpoint: Endpoint) -> Found | Unclear | None:
