@@ -318,7 +318,7 @@ def _like(tokens: list[Token]) -> list[Token] | None:
 
 
 def _excluded(tokens: list[Token]) -> set[str]:
-    """What is not taken over: `(EXCLUDING ALL INCLUDING OPTIONS)`, in which ALL is what no other word names."""
+    """What is not taken over: `(EXCLUDING ALL INCLUDING OPTIONS)`, where ALL is what no other word names."""
     words = [token.word() for token in tokens]
     said = {what: how for how, what in pairwise(words) if how.endswith("CLUDING")}
     every = said.get("ALL", "INCLUDING")
