@@ -85,9 +85,12 @@ def _vertex(node: Mapping[str, Any], names: Mapping[str, str]) -> PlanVertex:
 
 
 def read_description(description: str) -> tuple[Chained, ...]:
-    """The operators of a vertex, from the tree or the arrows in its description."""
+    """The operators of a vertex, from the tree or the arrows in its description.
+
+    Each line of a tree has an end, so that an arrow in it belongs to a name.
+    """
     lines = [html.unescape(line) for line in description.removesuffix("<br/>").split("<br/>")]
-    if len(lines) == 1:
+    if len(lines) == 1 and not description.endswith("<br/>"):
         return tuple(_arrows(lines[0]))
     return tuple(_tree(lines))
 
