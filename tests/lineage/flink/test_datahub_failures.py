@@ -270,6 +270,56 @@ def test_lineage_that_a_job_told_which_cannot_be_read_stays(tmp_path: Path) -> N
     }
 
 
+def in_state(job: str, state: str) -> Callable[[str, Any], Any]:
+    def change(path: str, answer: Any) -> Any:
+        for one in answer["jobs"] if path.endswith("overview") else [answer] if "plan" in answer else []:
+            if one["name"] == job:
+                one["state"] = state
+        return answer
+
+    return change
+
+
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+@pytest.mark.parametrize("state", ["RESTARTING", "FAILING", "RECONCILING"])
+def test_a_job_that_restarts_is_not_gone(tmp_path: Path, state: str, granularity: str) -> None:
+    """Its state is none of those that are asked for, and it is in it for a moment."""
+    file, passing = tmp_path / "state.json", "kafka_to_iceberg"
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=file, operator_granularity=granularity)
+    with StandIn(jobs=CAPTURED[1:], statements=visible(), change=in_state(passing, state)) as standin:
+        records, report = ingest(standin, tmp_path, state=file, operator_granularity=granularity)
+    assert not report.failures
+    assert removed(records)
+    assert all(CAPTURED[0] in urn for urn in removed(records))
+    assert edges(records) == {
+        urn: told
+        for urn, told in edges(before).items()
+        if f"{passing}," not in urn and CAPTURED[0] not in urn
+    }
+
+
+def test_lineage_that_a_job_told_which_restarts_stays(tmp_path: Path) -> None:
+    reading, passing = "iceberg_statement_set", "kafka_to_iceberg"
+    with StandIn(change=in_state(passing, "RESTARTING")) as standin:
+        records, report = ingest(standin, tmp_path, gateway=False)
+    assert not report.failures
+    assert not any(reading in urn for urn in edges(records))
+    assert sum("kafka_to" in urn for urn in edges(records)) == 2
+
+
+def test_lineage_of_an_execution_that_restarts_is_not_that_of_one_that_ended(tmp_path: Path) -> None:
+    """`kafka_to_kafka#1` is a newer execution of `kafka_to_kafka`."""
+    with StandIn(jobs=("kafka_to_kafka", "kafka_to_kafka#1"), statements=visible()) as standin:
+        standin.change = failed_early({}, "RESTARTING")
+        records, report = ingest(standin, tmp_path)
+        assert not report.failures
+        assert edges(records) == {}, "what is known of it stays"
+        assert results(records) == ["SKIPPED"]
+        records, _ = ingest(standin, tmp_path, include_job_states=["CANCELED"])
+        assert edges(records), "running ones are not asked for"
+
+
 def test_what_a_gateway_that_stumbles_tells_is_the_same(tmp_path: Path) -> None:
     with StandIn(statements=visible()) as standin:
         before, _ = ingest(standin, tmp_path)
