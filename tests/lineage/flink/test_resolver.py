@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.lineage.flink.resolving import K_ORDERS, Snapshots, Topics, World, read, table, write
-from tests.lineage.standin import StandIn, visible
+from tests.lineage.standin import Reply, StandIn, visible
 
 from frazil.lineage.flink.config import flink_config
 from frazil.lineage.flink.gateway import Gateway
@@ -422,6 +423,30 @@ def test_the_only_table_of_a_name_is_not_known_while_a_catalog_is_away() -> None
             assert world.one(read("t", "a", "d", "t")) == "kafka:in-a by gateway"
             assert bool(world.failed) is (given is lost)
             gateway.close()
+
+
+@pytest.mark.parametrize(
+    ("cause", "answer"),
+    [
+        ("ValidationException: … Table with identifier `pg`.`d`.`t` does not exist.", True),
+        ("TableNotExistException: Table (or view) d.t does not exist in Catalog pg.", True),
+        ("TableException: SHOW CREATE TABLE is only supported for tables, but `t` is a view.", True),
+        ('org.postgresql.util.PSQLException: FATAL: role "bob" does not exist', False),
+        ("java.net.UnknownHostException: pg: host not found", False),
+    ],
+)
+def test_a_catalog_that_cannot_ask_its_own_service_has_not_said_that_there_is_no_table(
+    cause: str, answer: bool
+) -> None:
+    refusal = {"errors": ["Internal server error.", f"…SqlExecutionException: no\nCaused by: {cause}"]}
+    faults = [("operation-1/result/", [Reply(500, json.dumps(refusal).encode())])]
+    with StandIn(statements={"SHOW CATALOGS": [["pg"]]}, faults=faults) as standin:
+        config = flink_config({"connection": {"rest_api_url": "http://h", "sql_gateway_url": standin.url}})
+        failed: list[str] = []
+        gateway = Gateway(config.connection)
+        assert GatewayCatalogs(gateway, failed.append).table(("pg", "d", "page view")) is None
+        gateway.close()
+    assert (failed == []) is answer
 
 
 def test_the_gateway_comes_before_the_script(script: str) -> None:
