@@ -151,6 +151,8 @@ def test_connectors(options: dict[str, str], dataset: str) -> None:
         {"connector": "jdbc", "url": "jdbc:postgresql://h/shop?currentSchema=a,b", "table-name": "t"},
         {"connector": "jdbc", "url": "jdbc:postgresql://h/d?options=-csearch_path%3Da", "table-name": "t"},
         {"connector": "jdbc", "url": "jdbc:postgresql://h:5432/", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:mysql://h:3306", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:snowflake://a.example/?db=shop", "table-name": "users"},
         {"connector": "jdbc", "url": "jdbc:postgresql://h/shop", "table-name": "(SELECT 1) AS t"},
         {"connector": "elasticsearch-7", "index": "users-{ts|yyyy-MM}"},
         {"connector": "of-my-own"},

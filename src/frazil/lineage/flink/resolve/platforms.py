@@ -150,6 +150,8 @@ def _jdbc(options: Options, path: tuple[str, ...]) -> Named | Unclear:
     database = match["database"].strip("/")
     if re.search(r"[/:;,=]", database):
         return Unclear("its JDBC URL has a form that is not known here")
+    if not database:
+        return Unclear("its JDBC URL names no database: which it is depends on who connects")
     if platform == "postgres":
         return _postgres(database, parse_qs(match["query"]), table)
     return Named(platform, _in_schema(platform, database, table))
@@ -157,8 +159,6 @@ def _jdbc(options: Options, path: tuple[str, ...]) -> Named | Unclear:
 
 def _postgres(database: str, query: Mapping[str, list[str]], table: str) -> Named | Unclear:
     """Flink hands the table's name on as it is. What has no quotes in it, PostgreSQL writes small."""
-    if not database:
-        return Unclear("its JDBC URL names no database: which it is depends on who connects")
     parts = _identifiers(table)
     if len(parts) == 1:
         schemas = [one for given in query.get("currentSchema", ["public"]) for one in given.split(",")]
