@@ -187,6 +187,13 @@ def test_symbols_are_not_columns_even_if_one_has_their_name() -> None:
     assert set(_one("GREATEST(DAY, a)", "a", "DAY").references) == {Reference("DAY"), Reference("a")}
 
 
+def test_a_string_with_quotes_in_it_goes_on_where_no_expression_can() -> None:
+    (first, second) = parse_items("DATE_FORMAT(a, 'yyyy, 'x' MM') AS d, (b || 'it's a 'b' c') AS e", "ab")
+    assert [read.column for read in first.expression.references] == ["a"]
+    assert [read.column for read in second.expression.references] == ["b"]
+    assert _one("('x' = a)", "a").references == (Reference("a"),)
+
+
 def test_symbols_that_say_what_they_are_one_of() -> None:
     text = (
         "JSON_QUERY(a, '$.x', WITH_UNCONDITIONAL_ARRAY, SqlJsonQueryEmptyOrErrorBehavior[NULL],"

@@ -46,6 +46,11 @@ def test_arrows_inside_of_strings_and_brackets_are_text() -> None:
     assert _shape(text) == [("Calc(select=[||(a, ' -> ') AS b])", None), ("Sink: x", 0)]
 
 
+def test_strings_of_rows_of_constants_end() -> None:
+    text = "Values(tuples=[[{ 1, _UTF-16LE'a' }, { 2, _UTF-16LE'it's b' }]])"
+    assert _shape(f"Source: {text} -> Sink: x") == [(f"Source: {text}", None), ("Sink: x", 0)]
+
+
 def test_what_is_escaped_for_a_page_is_text_again() -> None:
     (chained,) = read_description(
         "[7]:Calc(select=[th&eacute;, &#92;d], where=[(a &lt;&gt; '&lt;br/&gt;')])<br/>"

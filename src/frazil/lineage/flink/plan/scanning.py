@@ -17,7 +17,10 @@ _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 #: How a window is named inside its own properties: `start('w$)`, `TumblingGroupWindow('w$, ts, 1000)`.
 _WINDOW_NAME = re.compile(r"'w\$(?=[),])")
-_AFTER_STRING = frozenset(",)]}: .")
+#: What can come behind a string; behind a blank, it is an operator, a test, a name or the end of a row.
+_AFTER_STRING = re.compile(
+    r"[,)\]}:.]|$| \}| (?:AS|IS|FILTER|AND|OR|LIKE|DATETIME_PLUS|MINUS_DATE|[-+*/%<>=!|&^~]+) "
+)
 _BEGINS = r"\[(?P<hint>[A-Z][A-Z_]*)(?: inheritPath:\[[^\]]*\])? options:\{"
 _ENDS = r"\}(?=\](?:\](?:\]|$)|(?:, )?\[[A-Z]))"
 #: A hint up to the end of its options: `[OPTIONS options:{topic=a, properties.sasl.jaas.config=…}`.
@@ -45,7 +48,7 @@ def string_end(text: str, start: int) -> int:
         at = text.find("'", at + 1)
         if at < 0:
             raise Unclear(f"a string that does not end: {text[start : start + 40]}")
-        if at + 1 == len(text) or text[at + 1] in _AFTER_STRING:
+        if _AFTER_STRING.match(text, at + 1):
             return at + 1
 
 
