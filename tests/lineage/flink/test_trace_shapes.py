@@ -318,6 +318,20 @@ def test_a_union_of_many_branches_of_one_source(count: int) -> None:
     assert traced.unresolved == ()
 
 
+@pytest.mark.parametrize(
+    ("sink", "names"),
+    [("Sink(table=[c.d.out], fields=[id, v1]): Writer", ["id", "v1"]), ("IcebergStreamWriter", ["0", "1"])],
+)
+def test_a_union_without_numbers_has_names_that_do_not_matter(sink: str, names: list[str]) -> None:
+    """table.exec.simplify-operator-name-enabled = false takes the numbers away."""
+    made = ("v AS v1", "id AS v2", "v AS v3")
+    tree = "".join(f":- Calc(select=[id, {column}])<br/>" for column in made)
+    traced = _traced(_node("a", f"{SCAN}<br/>{tree}"), _node("b", f"{sink}<br/>", "a", "a", "a"))
+    assert [column.name for column in traced.columns] == names
+    assert _columns(traced) == [["id"], ["id", "v"]]
+    assert traced.unresolved == ()
+
+
 def test_two_unions_of_branches_of_one_source() -> None:
     traced = _traced(
         _node("a", _branched(2, 4, 6, 9, 11, 13)),

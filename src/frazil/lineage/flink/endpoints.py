@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from frazil.lineage.flink.plan.graph import Node
 from frazil.lineage.flink.plan.handing import sink_name
@@ -53,6 +54,16 @@ def converted_row(operator: Operator) -> Row:
     if fields is None:
         return opaque(reason)
     return Row(tuple(Column(name, unknown=reason) for name in fields))
+
+
+def named_row(operator: Operator, row: Row) -> Row:
+    """A sink's row under the names that it prints itself, or under numbers."""
+    if row.columns is None:
+        return row
+    names = _fields(operator) or ()
+    if len(names) != len(row.columns):
+        names = tuple(str(position) for position in range(len(row.columns)))
+    return Row(tuple(replace(column, name=name) for name, column in zip(names, row.columns, strict=True)))
 
 
 def looked_up(node: Node, id_: str) -> Endpoint:
