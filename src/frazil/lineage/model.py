@@ -71,8 +71,9 @@ class Endpoint:
     #: The columns in order, as the plan names them; None where it does not. A reader's are the columns of the
     #: table, a writer's are those of the query, which the table's own columns take by position.
     columns: tuple[str, ...] | None = None
-    #: What else the operator says of itself: `connector`, `topic`, `temporal`, `options.…`.
-    hints: Mapping[str, str] = field(default_factory=dict)
+    #: What else the operator says of itself: `connector`, `topic`, `temporal`, `options.…`. It never
+    #: prints, for options may be passwords.
+    hints: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, order=True)

@@ -27,6 +27,10 @@ class Snapshots(IcebergCatalogs):
     def __bool__(self) -> bool:
         return bool(self.written)
 
+    @property
+    def whole(self) -> bool:
+        return True
+
     def at(self, path: tuple[str, ...]) -> Found | None:
         return None
 

@@ -130,6 +130,68 @@ def test_a_job_that_cannot_be_read_is_reported_and_nothing_is_removed(tmp_path: 
     ], "datasets belong to other platforms: they are never removed"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(500), Reply(403), Reply(404), Reply(body=b'{"mode":'), Reply(body=b"[7]")],
+    ids=["500", "403", "404", "truncated", "odd"],
+)
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+@pytest.mark.parametrize("path", ["checkpoints/config", "config", "metrics"])
+def test_what_else_is_asked_of_a_job_and_fails_removes_nothing(
+    tmp_path: Path, path: str, granularity: str, reply: Reply
+) -> None:
+    """Neither the job, nor another one that is really gone, nor lineage."""
+    state, job = tmp_path / "state.json", "kafka_to_kafka"
+    metric = "0.Source__k_orders[9].KafkaSourceReader.topic.orders.partition.0.currentOffset"
+    more: dict[str, Any] = {"state": state, "operator_granularity": granularity}
+    # With a gateway nobody asks for metrics.
+    more |= {"gateway": path != "metrics"}
+
+    def change(path: str, answer: Any) -> Any:
+        return [{"id": metric}] if path.endswith("/metrics") else answer
+
+    with StandIn(jobs=(job, "datagen_to_blackhole"), statements=visible(), change=change) as standin:
+        before, _ = ingest(standin, tmp_path, **more)
+    with StandIn(jobs=(job,), statements=visible(), change=change) as standin:
+        standin.faults = [(f"/{standin.job_id(job)}/(.*/)?{path}$", [reply] * 99)]
+        records, report = ingest(standin, tmp_path, **more)
+    known = {urn: told for urn, told in edges(before).items() if job in urn}
+    assert any(told["inputDatasetEdges"] for told in known.values())
+    if reply.status == 404 and path == "checkpoints/config":
+        assert not report.failures, "a batch job has none"
+        assert removed(records)
+    else:
+        assert report.failures
+        assert removed(records) == []
+    assert {record["entityUrn"] for record in before if job in record["entityUrn"]} <= {
+        record["entityUrn"] for record in records
+    }
+    # What is not sent stays.
+    sent = path == "checkpoints/config" or (path == "config" and reply.status in (403, 404))
+    assert edges(records) == (known if sent else {})
+
+
+@pytest.mark.parametrize(("status", "sent"), [(500, False), (403, True)])
+def test_a_parameter_that_cannot_be_had_is_not_taken_for_none(
+    tmp_path: Path, status: int, sent: bool
+) -> None:
+    """It would come before what the gateway says of the same table."""
+
+    def change(path: str, answer: Any) -> Any:
+        if path.endswith("/config") and "execution-config" in answer:
+            answer["execution-config"]["user-config"] = {"lineage.k_orders": "kinesis:clicks"}
+        return answer
+
+    with StandIn(jobs=("kafka_to_kafka",), statements=visible(), change=change) as standin:
+        before, _ = ingest(standin, tmp_path)
+        (told,) = edges(before).values()
+        assert "kinesis,clicks" in told["inputDatasetEdges"][0]["destinationUrn"]
+        standin.faults = [(f"/{standin.job_id('kafka_to_kafka')}/config$", [Reply(status)] * 99)]
+        records, report = ingest(standin, tmp_path)
+    assert report.failures
+    assert bool(edges(records)) is sent, "where nobody may read parameters, there are none that count"
+
+
 def test_an_error_of_our_own_costs_one_job_and_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +252,72 @@ def test_a_service_that_is_away_removes_nothing(tmp_path: Path, path: str) -> No
     assert removed(records) == []
     assert edges(before)
     assert edges(records) == {}, "what is known of the job stays"
+
+
+def test_lineage_that_a_job_told_which_cannot_be_read_stays(tmp_path: Path) -> None:
+    """Without a gateway, that a table is Iceberg's is known from the plan of the job that writes it."""
+    reading, writing = "iceberg_statement_set", "kafka_to_iceberg"
+    with StandIn() as standin:
+        before, _ = ingest(standin, tmp_path, gateway=False)
+        standin.faults = [(f"/jobs/{standin.job_id(writing)}$", [Reply(500)] * 9)]
+        records, report = ingest(standin, tmp_path, gateway=False)
+    (failure,) = report.failures
+    assert writing in str(failure)
+    (urn,) = (urn for urn in edges(before) if reading in urn)
+    assert edges(before)[urn]["inputDatasetEdges"]
+    assert edges(records) == {
+        urn: told for urn, told in edges(before).items() if reading not in urn and f"{writing}," not in urn
+    }
+
+
+def in_state(job: str, state: str) -> Callable[[str, Any], Any]:
+    def change(path: str, answer: Any) -> Any:
+        for one in answer["jobs"] if path.endswith("overview") else [answer] if "plan" in answer else []:
+            if one["name"] == job:
+                one["state"] = state
+        return answer
+
+    return change
+
+
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+@pytest.mark.parametrize("state", ["RESTARTING", "FAILING", "RECONCILING"])
+def test_a_job_that_restarts_is_not_gone(tmp_path: Path, state: str, granularity: str) -> None:
+    """Its state is none of those that are asked for, and it is in it for a moment."""
+    file, passing = tmp_path / "state.json", "kafka_to_iceberg"
+    with StandIn(statements=visible()) as standin:
+        before, _ = ingest(standin, tmp_path, state=file, operator_granularity=granularity)
+    with StandIn(jobs=CAPTURED[1:], statements=visible(), change=in_state(passing, state)) as standin:
+        records, report = ingest(standin, tmp_path, state=file, operator_granularity=granularity)
+    assert not report.failures
+    assert removed(records)
+    assert all(CAPTURED[0] in urn for urn in removed(records))
+    assert edges(records) == {
+        urn: told
+        for urn, told in edges(before).items()
+        if f"{passing}," not in urn and CAPTURED[0] not in urn
+    }
+
+
+def test_lineage_that_a_job_told_which_restarts_stays(tmp_path: Path) -> None:
+    reading, passing = "iceberg_statement_set", "kafka_to_iceberg"
+    with StandIn(change=in_state(passing, "RESTARTING")) as standin:
+        records, report = ingest(standin, tmp_path, gateway=False)
+    assert not report.failures
+    assert not any(reading in urn for urn in edges(records))
+    assert sum("kafka_to" in urn for urn in edges(records)) == 2
+
+
+def test_lineage_of_an_execution_that_restarts_is_not_that_of_one_that_ended(tmp_path: Path) -> None:
+    """`kafka_to_kafka#1` is a newer execution of `kafka_to_kafka`."""
+    with StandIn(jobs=("kafka_to_kafka", "kafka_to_kafka#1"), statements=visible()) as standin:
+        standin.change = failed_early({}, "RESTARTING")
+        records, report = ingest(standin, tmp_path)
+        assert not report.failures
+        assert edges(records) == {}, "what is known of it stays"
+        assert results(records) == ["SKIPPED"]
+        records, _ = ingest(standin, tmp_path, include_job_states=["CANCELED"])
+        assert edges(records), "running ones are not asked for"
 
 
 def test_what_a_gateway_that_stumbles_tells_is_the_same(tmp_path: Path) -> None:

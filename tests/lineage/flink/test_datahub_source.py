@@ -162,6 +162,26 @@ def test_no_secret_in_what_is_reported(tmp_path: Path) -> None:
     assert "t0ken" not in report.as_string()
 
 
+@pytest.mark.parametrize("granularity", ["job", "vertex"])
+def test_no_secret_of_a_querys_hint_in_what_is_emitted(tmp_path: Path, granularity: str) -> None:
+    """With table.exec.simplify-operator-name-enabled = false, names of vertices have all of it."""
+    options = 'properties.sasl.jaas.config=org.x required password="s3cr3t";, topic=other'
+    hinted = f"TableSourceScan(table=[[c, d, t]], fields=[x], hints=[[[OPTIONS options:{{{options}}}]]])"
+
+    def change(path: str, answer: Any) -> Any:
+        if "plan" in answer:
+            for vertex in answer["vertices"]:
+                vertex["name"] = f"Source: {hinted} -> k_out[2]: Writer"
+            answer["plan"]["nodes"][0]["description"] = f"[1]:{hinted}<br/>+- k_out[2]: Writer<br/>"
+        return answer
+
+    with StandIn(jobs=("kafka_to_kafka",), change=change) as standin:
+        records, report = ingest(standin, tmp_path, gateway=False, operator_granularity=granularity)
+    shown = json.dumps(records) + report.as_string()
+    assert ("options:{\\u2026}" in shown) is (granularity == "vertex")
+    assert "s3cr3t" not in shown
+
+
 def test_no_secret_in_what_is_shown_of_a_recipe() -> None:
     recipe = FlinkRecipe.model_validate(
         {

@@ -78,6 +78,47 @@ def test_like_takes_over_what_is_known() -> None:
     assert script.tables["ice", "db", "w"].columns is None, "LIKE something that the file does not define"
 
 
+@pytest.mark.parametrize(
+    ("clause", "columns", "topic"),
+    [
+        ("", ("id", "c", "ts"), "in"),
+        ("(EXCLUDING OPTIONS)", ("id", "c", "ts"), None),
+        ("(EXCLUDING METADATA EXCLUDING CONSTRAINTS)", ("id", "c"), "in"),
+        ("(EXCLUDING ALL)", ("id", "c"), None),
+        ("(EXCLUDING ALL INCLUDING OPTIONS)", ("id", "c"), "in"),
+        ("(OVERWRITING OPTIONS EXCLUDING GENERATED)", ("id", "c", "ts"), "in"),
+    ],
+)
+def test_like_leaves_out_what_it_excludes(clause: str, columns: tuple[str, ...], topic: str | None) -> None:
+    script = parse_script(
+        "CREATE TABLE base (id BIGINT, ts TIMESTAMP(3) METADATA, twice AS id * 2) WITH ('topic' = 'in');"
+        f"CREATE TABLE t (c INT) WITH ('connector' = 'kafka') LIKE base {clause};",
+        "orders.sql",
+    )
+    table = script.tables["default_catalog", "default_database", "t"]
+    assert table.written_columns() == columns
+    assert table.options.get("topic") == topic
+    computed = {column.name for column in table.columns or () if not column.stored}
+    assert computed == (set() if "EXCLUDING ALL" in clause or "GENERATED" in clause else {"twice"})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE t (a STRING, b AS a LIKE 'x%') WITH ('topic' = 'in')",
+        "CREATE TABLE t WITH ('topic' = 'in') AS SELECT * FROM o WHERE a LIKE 'x%'",
+    ],
+)
+def test_like_is_an_operator_too(statement: str) -> None:
+    script = parse_script(statement, "orders.sql")
+    assert script.tables["default_catalog", "default_database", "t"].options == {"topic": "in"}
+
+
+def test_modules_are_no_database() -> None:
+    script = parse_script("USE c.d; USE MODULES hive, core; CREATE TABLE t (a INT);", "orders.sql")
+    assert set(script.tables) == {("c", "d", "t")}
+
+
 def test_options_do_not_print() -> None:
     assert "kafka" not in repr(parse_script(SCRIPT, "orders.sql").tables)
 

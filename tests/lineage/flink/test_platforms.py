@@ -29,6 +29,22 @@ PATH = ("default_catalog", "default_database", "t")
             "postgres:shop.inv.users",
         ),
         (
+            {"connector": "jdbc", "url": "jdbc:postgresql://h/shop", "table-name": 'Inv."Users.x""y"'},
+            'postgres:shop.inv.Users.x"y',
+        ),
+        (
+            {"connector": "jdbc", "url": "jdbc:postgresql:Shop?currentSchema=Inv", "table-name": "USERS"},
+            "postgres:Shop.inv.users",
+        ),
+        (
+            {"connector": "jdbc", "url": "jdbc:postgresql://h/shop", "table-name": "shop.inv.users"},
+            "postgres:shop.inv.users",
+        ),
+        (
+            {"connector": "jdbc", "url": "jdbc:mysql://h/shop", "table-name": "Users"},
+            "mysql:shop.Users",
+        ),
+        (
             {"connector": "jdbc", "url": "jdbc:mysql://h:3306/shop?useSSL=false", "table-name": "users"},
             "mysql:shop.users",
         ),
@@ -132,6 +148,12 @@ def test_connectors(options: dict[str, str], dataset: str) -> None:
         {"connector": "mysql-cdc", "database-name": "shop", "table-name": "orders_.*"},
         {"connector": "jdbc", "url": "jdbc:nuodb://h/d", "table-name": "t"},
         {"connector": "jdbc", "url": "jdbc:db2://h:50000/shop:user=me;", "table-name": "t"},
+        {"connector": "jdbc", "url": "jdbc:postgresql://h/shop?currentSchema=a,b", "table-name": "t"},
+        {"connector": "jdbc", "url": "jdbc:postgresql://h/d?options=-csearch_path%3Da", "table-name": "t"},
+        {"connector": "jdbc", "url": "jdbc:postgresql://h:5432/", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:mysql://h:3306", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:snowflake://a.example/?db=shop", "table-name": "users"},
+        {"connector": "jdbc", "url": "jdbc:postgresql://h/shop", "table-name": "(SELECT 1) AS t"},
         {"connector": "elasticsearch-7", "index": "users-{ts|yyyy-MM}"},
         {"connector": "of-my-own"},
         {"connector": "jdbc", "url": "jdbc:sqlserver://h:1433;encrypt=true", "table-name": "users"},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.lineage.flink.resolving import K_ORDERS, Snapshots, Topics, World, read, table, write
-from tests.lineage.standin import StandIn, visible
+from tests.lineage.standin import Reply, StandIn, visible
 
 from frazil.lineage.flink.config import flink_config
 from frazil.lineage.flink.gateway import Gateway
@@ -73,6 +75,23 @@ def test_instances_by_catalog_then_by_platform(script: str) -> None:
 def test_two_tables_of_a_name_are_not_chosen_from(script: str) -> None:
     world = World(ddl_file=script)
     assert world.one(write("k_two")) == "? several tables have that name (other: one, other: two)"
+
+
+@pytest.mark.parametrize(
+    ("operator", "known"),
+    [
+        ("k_out[11]: Writer", True),
+        ("Sink: k_out[11]", True),
+        ("Writer : k_out -> Global Committer : k_out", True),
+        ("k_out: Writer -> k_out: Committer", False),
+        ("Sink: k_out", False),
+        ("Source: k_out", False),
+        ("Source: k_out[3]", True),
+    ],
+)
+def test_what_a_program_calls_its_operators_is_no_table(script: str, operator: str, known: bool) -> None:
+    endpoint = (read if operator.startswith("Source") else write)("k_out", operator=operator)
+    assert (World(ddl_file=script).one(endpoint) == "kafka:out by ddl") is known
 
 
 def test_the_name_that_flink_gave_the_job_tells_which_of_two(script: str) -> None:
@@ -198,6 +217,19 @@ def test_a_table_that_another_sink_is_by_another_name_is_not_left_over(name: str
         write("orders", "ice", "db", "orders", operator="ice.db.orders: Writer", connector="iceberg"),
         write(name.partition("[")[0], operator=name),
     )
+    assert isinstance(first, Resolution)
+    assert str(first.dataset) == "hive:db.orders"
+    assert isinstance(second, Unresolved)
+
+
+@pytest.mark.parametrize("by", ["parameter", "config"])
+def test_a_table_that_the_user_called_something_else_is_not_left_over(by: str) -> None:
+    named = {"ice": {"platform": "hive"}} if by == "config" else {}
+    world = World(catalog_platform_map=named)
+    world.parameters = {"lineage.orders": "hive:db.orders"} if by == "parameter" else {}
+    world.iceberg = Snapshots({"job1": [table("db.orders")]})
+    orders = write("orders", "ice", "db", "orders", operator="IcebergSink ice.db.orders: Writer")
+    first, second = world.resolve(orders, write("alerts", operator="Sink: alerts"))
     assert isinstance(first, Resolution)
     assert str(first.dataset) == "hive:db.orders"
     assert isinstance(second, Unresolved)
@@ -369,6 +401,52 @@ def test_patterns_of_the_user_come_before_ours() -> None:
         world.one(write("KafkaSink-a.b.c", "KafkaSink-a", "b", "c", operator="KafkaSink-a.b.c: Writer"))
         == "kafka:a.b.c by pattern"
     )
+
+
+def test_the_only_table_of_a_name_is_not_known_while_a_catalog_is_away() -> None:
+    kafka = "CREATE TABLE `{0}`.`d`.`t` (x INT) WITH ('connector'='kafka', 'topic'='in-{0}')"
+    statements: dict[str, Any] = {
+        "SHOW CATALOGS": [["a"], ["b"]],
+        **{f"SHOW DATABASES IN `{name}`": [["d"]] for name in "ab"},
+        **{f"SHOW TABLES FROM `{name}`.`d`": [["t"]] for name in "ab"},
+        **{f"SHOW CREATE TABLE `{name}`.`d`.`t`": [[kafka.format(name)]] for name in "ab"},
+        **{f"DESCRIBE CATALOG EXTENDED `{name}`": [["type", "generic_in_memory"]] for name in "ab"},
+    }
+    lost = statements | {"SHOW TABLES FROM `b`.`d`": None}
+    for given, told in ((statements, "several tables"), (lost, "not all catalogs could be asked")):
+        seen = {statement: rows for statement, rows in given.items() if rows is not None}
+        with StandIn(statements=seen) as standin:
+            world = World(connection={"rest_api_url": "http://h", "sql_gateway_url": standin.url})
+            gateway = Gateway(world.config.connection)
+            world.gateway = GatewayCatalogs(gateway, world.failed.append)
+            assert told in world.one(write("t", columns=("x",)))
+            assert world.one(read("t", "a", "d", "t")) == "kafka:in-a by gateway"
+            assert bool(world.failed) is (given is lost)
+            gateway.close()
+
+
+@pytest.mark.parametrize(
+    ("cause", "answer"),
+    [
+        ("ValidationException: … Table with identifier `pg`.`d`.`t` does not exist.", True),
+        ("TableNotExistException: Table (or view) d.t does not exist in Catalog pg.", True),
+        ("TableException: SHOW CREATE TABLE is only supported for tables, but `t` is a view.", True),
+        ('org.postgresql.util.PSQLException: FATAL: role "bob" does not exist', False),
+        ("java.net.UnknownHostException: pg: host not found", False),
+    ],
+)
+def test_a_catalog_that_cannot_ask_its_own_service_has_not_said_that_there_is_no_table(
+    cause: str, answer: bool
+) -> None:
+    refusal = {"errors": ["Internal server error.", f"…SqlExecutionException: no\nCaused by: {cause}"]}
+    faults = [("operation-1/result/", [Reply(500, json.dumps(refusal).encode())])]
+    with StandIn(statements={"SHOW CATALOGS": [["pg"]]}, faults=faults) as standin:
+        config = flink_config({"connection": {"rest_api_url": "http://h", "sql_gateway_url": standin.url}})
+        failed: list[str] = []
+        gateway = Gateway(config.connection)
+        assert GatewayCatalogs(gateway, failed.append).table(("pg", "d", "page view")) is None
+        gateway.close()
+    assert (failed == []) is answer
 
 
 def test_the_gateway_comes_before_the_script(script: str) -> None:

@@ -74,6 +74,53 @@ def test_options_that_a_query_gives_to_what_it_reads_and_writes() -> None:
     assert [endpoint.hints for endpoint in traced.endpoints] == [given, given]
 
 
+SECRET = """org.x required password="s3(r't}] s3cr3t";"""
+
+
+def _hinted(more: str = "") -> str:
+    options = f"properties.sasl.jaas.config={SECRET}, topic=other"
+    return f"TableSourceScan(table=[[c, d, a]], fields=[x]{more}, hints=[[[OPTIONS options:{{{options}}}]]])"
+
+
+@pytest.mark.parametrize("long", ["[1]:{}<br/>+- out[2]: Writer<br/>", "[1]:{} -> out[2]: Writer"])
+def test_options_are_read_whatever_is_in_them_and_never_shown(long: str) -> None:
+    traced = _traced(_node("1", long.format(_hinted())))
+    source, sink = traced.endpoints
+    assert source.hints == {"options.properties.sasl.jaas.config": SECRET, "options.topic": "other"}
+    assert (source.path, sink.name) == (("c", "d", "a"), "out")
+    assert _columns(traced) == [["x"]]
+    assert "s3" not in repr(traced)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        # What does not come to its end, and an operator that nobody knows or that nothing takes from.
+        "[1]:TableSourceScan(table=[[c, d, a]], hints=[[[OPTIONS options:{password='s3cr3t",
+        f"[1]:{_hinted()} -> [2]:Calc(select=[x AS )",
+        f"[1]:{_hinted(', more=[)]')}<br/>+- [2]:Calc(select=[x])<br/>",
+        f"Source: a<br/>+- [1]:Odd(hints=[[[OPTIONS options:{{x={SECRET}}}]]])<br/>   +- out[2]: Writer<br/>",
+    ],
+)
+def test_options_are_in_no_reason(description: str) -> None:
+    assert "s3" not in repr(_traced(_node("1", description)))
+
+
+def test_options_are_in_no_name_of_a_vertex() -> None:
+    """Unless table.exec.simplify-operator-name-enabled is set to false, names are short."""
+    node = _node("1", f"[1]:{_hinted()}<br/>+- out[2]: Writer<br/>")
+    vertices = [{"id": "1", "name": f"Source: {_hinted()} -> out[2]: Writer"}]
+    for more in ({}, {"vertices": vertices}):
+        (vertex,) = trace(read_plan({"plan": {"nodes": [node]}, **more})).job.vertices
+        assert "OPTIONS options:{…}]]]) -> out[2]: Writer" in vertex.name
+
+
+def test_a_hint_of_another_kind_gives_no_options() -> None:
+    hints = "hints=[[[STATE_TTL options:{a=1d}][OPTIONS inheritPath:[0] options:{topic=b}]]]"
+    traced = _traced(_node("1", f"[1]:TableSourceScan(table=[[c, d, a]], fields=[x], {hints})<br/>"))
+    assert traced.endpoints[0].hints == {"options.topic": "b"}
+
+
 def test_a_job_of_the_datastream_api_has_tables_and_no_columns() -> None:
     traced = _traced(
         _node("a", "Source: kafka-orders<br/>+- Map<br/>"),
@@ -251,3 +298,57 @@ def test_a_statement_set_of_many_sinks() -> None:
     assert _by_sink(traced) == {f"k{n}": ["v"] for n in range(1, count + 1)}
     assert [column.name for column in traced.columns] == [f"v{n}" for n in range(1, count + 1)]
     assert traced.unresolved == ()
+
+
+def _branched(*numbers: int) -> str:
+    """A scan, and as many operators that each take its second column under another name."""
+    calcs = [f"[{n}]:Calc(select=[id, v AS v{n}])<br/>" for n in numbers]
+    branches = [":- "] * (len(calcs) - 1) + ["+- "]
+    tree = "".join(branch + calc for branch, calc in zip(branches, calcs, strict=True))
+    return f"[1]:{SCAN}<br/>{tree}"
+
+
+@pytest.mark.parametrize("count", [2, 4, 12, 60])
+def test_a_union_of_many_branches_of_one_source(count: int) -> None:
+    """Which edge begins at which branch makes no difference, and there are 60 to the 60th ways to say it."""
+    scan = _branched(*range(2, 2 * count + 2, 2))
+    traced = _traced(_node("a", scan), _node("b", f"out[{2 * count + 2}]: Writer<br/>", *["a"] * count))
+    assert [column.name for column in traced.columns] == ["id", "v2"]
+    assert _columns(traced) == [["id"], ["v"]]
+    assert traced.unresolved == ()
+
+
+@pytest.mark.parametrize(
+    ("sink", "names"),
+    [("Sink(table=[c.d.out], fields=[id, v1]): Writer", ["id", "v1"]), ("IcebergStreamWriter", ["0", "1"])],
+)
+def test_a_union_without_numbers_has_names_that_do_not_matter(sink: str, names: list[str]) -> None:
+    """table.exec.simplify-operator-name-enabled = false takes the numbers away."""
+    made = ("v AS v1", "id AS v2", "v AS v3")
+    tree = "".join(f":- Calc(select=[id, {column}])<br/>" for column in made)
+    traced = _traced(_node("a", f"{SCAN}<br/>{tree}"), _node("b", f"{sink}<br/>", "a", "a", "a"))
+    assert [column.name for column in traced.columns] == names
+    assert _columns(traced) == [["id"], ["id", "v"]]
+    assert traced.unresolved == ()
+
+
+def test_two_unions_of_branches_of_one_source() -> None:
+    traced = _traced(
+        _node("a", _branched(2, 4, 6, 9, 11, 13)),
+        _node("b", "first[8]: Writer<br/>", "a", "a", "a"),
+        _node("c", "second[15]: Writer<br/>", "a", "a", "a"),
+    )
+    assert [column.name for column in traced.columns] == ["id", "v2", "id", "v9"]
+    assert _by_sink(traced) == {"first": ["id", "v"], "second": ["id", "v"]}
+    assert traced.unresolved == ()
+
+
+def test_branches_that_cannot_be_told_apart_take_no_time() -> None:
+    """One of thirty goes elsewhere: what all ways have in common is told, or nothing."""
+    traced = _traced(
+        _node("a", _branched(*range(2, 62, 2))),
+        _node("b", "out[90]: Writer<br/>", *["a"] * 29),
+        _node("c", "more[91]: Writer<br/>", "a"),
+    )
+    assert len(traced.flows) == 2
+    assert {read.column for column in traced.columns for read in column.inputs} <= {"id", "v"}

@@ -15,12 +15,13 @@ from datahub.metadata.schema_classes import (
     FineGrainedLineageClass,
     FineGrainedLineageDownstreamTypeClass,
     FineGrainedLineageUpstreamTypeClass,
+    StatusClass,
     _Aspect,
 )
 from datahub.metadata.urns import DataJobUrn
 
 from frazil.lineage.datahub.urns import Orchestrator, dataset_urn, field_urn
-from frazil.lineage.model import ColumnEdge, Dataset, Derivation, Direction, JobLineage, Vertex
+from frazil.lineage.model import ColumnEdge, Dataset, Derivation, Direction, Job, JobLineage, Vertex
 
 Granularity = Literal["job", "vertex"]
 
@@ -67,13 +68,23 @@ def job_proposals(
             yield from _vertex(orchestrator, lineage, frame, vertex, edges)
 
 
+def presence_proposals(
+    orchestrator: Orchestrator, job: Job, granularity: Granularity
+) -> Iterator[MetadataChangeProposalWrapper]:
+    """Only that a job is there."""
+    names = [job.name] if granularity == "job" else [_vertex_name(job, vertex) for vertex in job.vertices]
+    urns = [orchestrator.flow(job.name), *(orchestrator.job(job.name, name) for name in names)]
+    for urn in urns:
+        yield from _aspects(str(urn), StatusClass(removed=False))
+
+
 def main_job(orchestrator: Orchestrator, lineage: JobLineage, granularity: Granularity) -> DataJobUrn | None:
     """The DataJob that runs are of."""
     name = lineage.job.name
     if granularity == "job":
         return orchestrator.job(name, name)
     vertices = lineage.job.vertices
-    return orchestrator.job(name, _vertex_name(lineage, vertices[0])) if vertices else None
+    return orchestrator.job(name, _vertex_name(lineage.job, vertices[0])) if vertices else None
 
 
 def _whole(
@@ -104,7 +115,7 @@ def _vertex(
     more = {"vertex_id": vertex.id, "operator_description": vertex.name[:500]}
     if vertex.parallelism is not None:
         more["parallelism"] = str(vertex.parallelism)
-    name = _vertex_name(lineage, vertex)
+    name = _vertex_name(lineage.job, vertex)
     info = _info(orchestrator, lineage, frame, name, more, None)
     reads = _used(lineage, vertex, Direction.READ)
     writes = _used(lineage, vertex, Direction.WRITE)
@@ -112,7 +123,9 @@ def _vertex(
     found = _in_out(reads, writes, _fine_grained(columns))
     before = {other.id: other for other in lineage.job.vertices}
     found.inputDatajobEdges = [
-        EdgeClass(destinationUrn=str(orchestrator.job(lineage.job.name, _vertex_name(lineage, before[id_]))))
+        EdgeClass(
+            destinationUrn=str(orchestrator.job(lineage.job.name, _vertex_name(lineage.job, before[id_])))
+        )
         for id_ in dict.fromkeys(vertex.inputs)
         if id_ in before
     ]
@@ -120,8 +133,8 @@ def _vertex(
     yield from _aspects(str(orchestrator.job(lineage.job.name, name)), info, *told, orchestrator.instance())
 
 
-def _vertex_name(lineage: JobLineage, vertex: Vertex) -> str:
-    return f"{lineage.job.name}_{vertex.id}"
+def _vertex_name(job: Job, vertex: Vertex) -> str:
+    return f"{job.name}_{vertex.id}"
 
 
 def _used(lineage: JobLineage, vertex: Vertex, direction: Direction) -> tuple[Dataset, ...]:

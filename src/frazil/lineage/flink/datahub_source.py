@@ -36,7 +36,7 @@ from pydantic import ConfigDict
 
 from frazil.core.errors import FrazilError, InvalidConfig
 from frazil.lineage.datahub.datasets import database_units, dataset_proposal, table_proposals
-from frazil.lineage.datahub.jobs import JobFrame, job_proposals, main_job
+from frazil.lineage.datahub.jobs import JobFrame, job_proposals, main_job, presence_proposals
 from frazil.lineage.datahub.runs import Run, run_proposals
 from frazil.lineage.datahub.urns import Orchestrator
 from frazil.lineage.flink.config import FlinkConfig, flink_config
@@ -145,6 +145,12 @@ class FrazilFlinkSource(StatefulIngestionSourceBase, TestableSource):
             for read in self._reader.jobs():
                 job = read.lineage.job
                 yield from self._or_problem(f"job {job.name} ({job.id})", self._job(read))
+            for job in self._reader.passing():
+                # That it is there, so that it is not removed.
+                for proposal in presence_proposals(
+                    self._orchestrator, job, self._settings.operator_granularity
+                ):
+                    yield proposal.as_workunit()
         except FrazilError as error:
             self._problem(Problem(self._settings.connection.rest_api_url, error.message))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from frazil.lineage.flink.plan.graph import Node
 from frazil.lineage.flink.plan.handing import sink_name
 from frazil.lineage.flink.plan.operators import Operator
-from frazil.lineage.flink.plan.scanning import Unclear, split
+from frazil.lineage.flink.plan.scanning import HINT, Unclear, split
 from frazil.lineage.flink.rows import Column, Row, opaque
 from frazil.lineage.model import Direction, Endpoint, Input
 
@@ -19,7 +20,6 @@ CONVERSIONS = frozenset({"DataStreamScan", "SourceConversion", "DataSteamToTable
 
 _DIGEST = re.compile(r"[A-Za-z]+(?:=|: )\[")
 _NUMBER = re.compile(r"\[\d+\]$")
-_HINTED = re.compile(r"OPTIONS[^{]*options:\{(.*?)\}\]", re.DOTALL)
 _OF_ICEBERG = re.compile(r"IcebergSink (?=\S)")
 #: Operators around both of Iceberg's sinks.
 _BY_ICEBERG = re.compile(r"^Iceberg|: Sink pre-commit aggregator: ")
@@ -54,6 +54,16 @@ def converted_row(operator: Operator) -> Row:
     if fields is None:
         return opaque(reason)
     return Row(tuple(Column(name, unknown=reason) for name in fields))
+
+
+def named_row(operator: Operator, row: Row) -> Row:
+    """A sink's row under the names that it prints itself, or under numbers."""
+    if row.columns is None:
+        return row
+    names = _fields(operator) or ()
+    if len(names) != len(row.columns):
+        names = tuple(str(position) for position in range(len(row.columns)))
+    return Row(tuple(replace(column, name=name) for name, column in zip(names, row.columns, strict=True)))
 
 
 def looked_up(node: Node, id_: str) -> Endpoint:
@@ -137,8 +147,7 @@ def _fields(operator: Operator) -> tuple[str, ...] | None:
 
 def _hints(operator: Operator) -> dict[str, str]:
     """The options that a query gives in a hint override those of the table."""
-    found = _HINTED.search(operator.attributes.get("hints", ""))
-    if not found:
-        return {}
-    pairs = (pair.partition("=") for pair in found.group(1).split(", "))
+    found = HINT.finditer(operator.attributes.get("hints", ""))
+    options = next((hint["options"] for hint in found if hint["hint"] == "OPTIONS"), "")
+    pairs = (pair.partition("=") for pair in options.split(", "))
     return {f"options.{key}": value for key, equals, value in pairs if equals}

@@ -12,7 +12,8 @@ from frazil.lineage.flink.resolve.facts import JobFacts
 from frazil.lineage.flink.rest import CheckpointConfig, JobSummary
 from frazil.lineage.model import Job, JobLineage, Resolution, TracedJob, Unresolved
 
-_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+#: States in which a job stays.
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class JobRead:
     lineage: JobLineage
     executions: tuple[Job, ...]
     checkpoints: CheckpointConfig | None = None
-    #: Whether everything could be asked that might tell more of what it reads and writes.
+    #: Whether everything could be asked that might tell more, or something else, of what it reads and writes.
     complete: bool = True
     #: What else its description says, under the names of DataHub's own source.
     measures: Mapping[str, str] = field(default_factory=dict)
@@ -49,18 +50,23 @@ class Reading:
     found: list[Execution]
     checkpoints: CheckpointConfig | None
 
-    def done(self, unasked: bool) -> JobRead:
-        """`unasked`: some evidence could not be had, so that what is open need not be."""
+    def done(self, unasked: bool, passing: bool = False) -> JobRead:
+        """`unasked`: some evidence could not be had, so that what is open need not be.
+
+        `passing`: there is one more execution, whose state was not asked for.
+        """
         each = {
             one.traced.job.id: bind(one.traced, one.answers) for one in self.found if one.facts is not None
         }
         newest = self.found[0]
         lineage = joined(newest.traced.job, each.values())
         jobs = {one.traced.job.id: one.traced.job for one in self.found} | {lineage.job.id: lineage.job}
-        running = any(jobs[id_].state not in _ENDED for id_ in jobs.keys() - each.keys())
+        running = any(jobs[id_].state not in ENDED for id_ in jobs.keys() - each.keys())
         if running or not each:
             lineage = replace(lineage, unresolved=(*lineage.unresolved, _without_plan(lineage.job, running)))
-        complete = bool(each) and not running and not (unasked and lineage.unresolved)
+        doubtful = any(one.facts is not None and one.facts.doubtful for one in self.found)
+        open_ = running or passing or doubtful or (unasked and bool(lineage.unresolved))
+        complete = bool(each) and not open_
         executions = (
             jobs.get(execution.jid) or _remembered(execution, lineage.job.streaming)
             for execution in self.executions
@@ -81,7 +87,7 @@ def by_weight(executions: tuple[JobSummary, ...]) -> tuple[list[JobSummary], lis
 
     Two jobs may have one name and run at the same time: Flink names those of SQL after what they write.
     """
-    first = [job for number, job in enumerate(executions) if number == 0 or job.state not in _ENDED]
+    first = [job for number, job in enumerate(executions) if number == 0 or job.state not in ENDED]
     return first, [job for job in executions if job not in first]
 
 

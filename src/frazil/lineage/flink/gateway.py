@@ -45,6 +45,14 @@ class _Errors(msgspec.Struct, frozen=True):
     errors: list[str]
 
 
+class Refused(Unprocessable):
+    """A statement that Flink refused; `reason` is what Flink says, without the statement."""
+
+    def __init__(self, statement: str, reason: str) -> None:
+        super().__init__(f"Flink refused {statement!r}: {reason}")
+        self.reason = reason
+
+
 class Gateway:
     """The SQL Gateway's REST API. Threads may share one: their statements run one after the other."""
 
@@ -80,7 +88,7 @@ class Gateway:
         return str(self.execute(f"SHOW CREATE TABLE {quoted(catalog, database, table)}")[0][0])
 
     def execute(self, statement: str) -> list[list[Any]]:
-        """The rows of a statement. One that Flink refuses is Unprocessable, with Flink's own reason."""
+        """The rows of a statement. One that it refuses is `Refused`, with Flink's own reason."""
         with self._lock:
             return self._execute(statement)
 
@@ -151,7 +159,7 @@ class Gateway:
         reason = _reason(answer)
         if reason is None:
             raise Unavailable(f"{where} answered {answer.status} to {doing!r}")
-        raise Unprocessable(f"Flink refused {doing!r}: {reason}")
+        raise Refused(doing, reason)
 
 
 def _is_away(answer: Answer) -> bool:

@@ -7,7 +7,7 @@ tried: those that the operator's own text contradicts fall away, and what the ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, permutations, product
+from itertools import islice, permutations
 
 from frazil.lineage.flink.plan.graph import Edge, Graph, Node
 from frazil.lineage.flink.plan.scanning import Unclear
@@ -15,6 +15,8 @@ from frazil.lineage.flink.rows import Row, agreed, opaque, union
 
 _MOST = 256
 _MOST_ORDERED = 4
+#: Of looking for ways that fit.
+_MOST_STEPS = 100_000
 
 
 def solve(
@@ -49,13 +51,51 @@ def solve(
 def _ways(graph: Graph, edges: Sequence[Edge], inputs: int | None) -> Iterator[list[tuple[Node, ...]]]:
     """The operators that feed each input, for every way in which the edges can be given to the inputs."""
     wanted = len(edges) if inputs is None else inputs
-    alone = [index for index, edge in enumerate(edges) if edge.alone]
-    for producers in product(*(edge.producers for edge in edges)):
-        if len({producers[index] for index in alone}) < len(alone):
-            continue
+    for producers in _beginnings(edges):
         for nodes in _orders(graph, producers, wanted):
             for cuts in _cuts(len(nodes), wanted):
                 yield [tuple(nodes[start:end]) for start, end in cuts]
+
+
+def _beginnings(edges: Sequence[Edge]) -> Iterator[list[Node]]:
+    """An operator for each edge, in every way. Of edges that can begin at the same operators, it does not
+    matter which begins where."""
+    like = [
+        next((other for other in range(number - 1, -1, -1) if edges[other].producers == edge.producers), None)
+        for number, edge in enumerate(edges)
+    ]
+    chosen: list[int] = []
+    taken: set[Node] = set()
+    # The producer of the next edge to be tried.
+    at = 0
+    for _ in range(_MOST_STEPS):
+        number = len(chosen)
+        if number == len(edges):
+            yield [edge.producers[index] for edge, index in zip(edges, chosen, strict=True)]
+        elif at < len(edges[number].producers):
+            edge = edges[number]
+            if not (edge.alone and edge.producers[at] in taken):
+                chosen.append(at)
+                if edge.alone:
+                    taken.add(edge.producers[at])
+                at = _first(like, chosen)
+            else:
+                at += 1
+            continue
+        if not chosen:
+            return
+        last = edges[len(chosen) - 1]
+        at = chosen.pop()
+        if last.alone:
+            taken.discard(last.producers[at])
+        at += 1
+    raise Unclear("there are too many ways to read how this operator is fed")
+
+
+def _first(like: Sequence[int | None], chosen: Sequence[int]) -> int:
+    """The first producer to be tried for the next edge."""
+    other = like[len(chosen)] if len(chosen) < len(like) else None
+    return 0 if other is None else chosen[other]
 
 
 def _orders(graph: Graph, nodes: Sequence[Node], inputs: int) -> Iterable[Sequence[Node]]:

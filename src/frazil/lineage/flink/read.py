@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 from frazil.core.errors import FrazilError, NotFound
 from frazil.lineage.flink.config import FlinkConfig
 from frazil.lineage.flink.executions import (
+    ENDED,
     Execution,
     JobRead,
     Reading,
@@ -31,7 +32,7 @@ from frazil.lineage.flink.resolve.snapshots import IcebergCatalogs
 from frazil.lineage.flink.resolve.topics import KafkaTopics
 from frazil.lineage.flink.rest import CheckpointConfig, JobManager, JobSummary
 from frazil.lineage.flink.trace import trace
-from frazil.lineage.model import TracedJob
+from frazil.lineage.model import Job, TracedJob
 from frazil.lineage.tables import CatalogTable
 
 T = TypeVar("T")
@@ -77,9 +78,14 @@ class FlinkReader:
         self.config = config
         self._report = report
         self._reporting = threading.Lock()
-        #: Whether a service did not answer that tells of all jobs; and jobs that are known in part.
+        #: Whether a service did not answer that tells of all jobs; whether a job was not read, whose plan may
+        #: tell of others; and jobs that are known in part.
         self._unasked = False
+        self._unread = False
         self._in_part: set[str] = set()
+        #: Names of jobs that are asked for, and by name those that are only between states that are.
+        self._wanted_names: set[str] = set()
+        self._passing: dict[str, JobSummary] = {}
         self._manager = JobManager(config.connection)
         self._gateway = Gateway(config.connection) if config.connection.sql_gateway_url else None
         self._iceberg = IcebergCatalogs(
@@ -119,6 +125,15 @@ class FlinkReader:
             if (done := self._again(later.popleft())) is not None:
                 yield done
 
+    def passing(self) -> Iterator[Job]:
+        """After `jobs`, if running ones are asked for: those between states, such as one that restarts."""
+        for name, summary in self._passing.items():
+            if name in self._wanted_names:
+                continue
+            job = self._or_problem(summary, lambda summary=summary: self._described(summary))  # type: ignore[misc]
+            if job is not None:
+                yield job
+
     def catalog_tables(self) -> Iterator[CatalogTable]:
         """The tables of all catalogs that can be asked."""
         return self._resolver.catalog_tables()
@@ -140,8 +155,18 @@ class FlinkReader:
 
     def _wanted(self) -> Iterator[JobSummary]:
         for job in self._manager.jobs():
-            if self.config.job_name_pattern.allowed(job.name) and job.state in self.config.include_job_states:
+            if not self.config.job_name_pattern.allowed(job.name):
+                continue
+            if job.state in self.config.include_job_states:
+                self._wanted_names.add(job.name)
                 yield job
+            elif job.state not in ENDED and "RUNNING" in self.config.include_job_states:
+                self._passing[job.name] = job
+                self._unread = True
+
+    def _described(self, summary: JobSummary) -> Job:
+        answer = self._manager.job(summary.jid)
+        return executed(trace(read_plan(answer)).job, summary, answer)
 
     def _read(self, executions: tuple[JobSummary, ...]) -> Reading | None:
         return self._or_problem(executions[0], lambda: self._resolved(executions))
@@ -153,7 +178,7 @@ class FlinkReader:
             for one in read.found:
                 if one.facts is not None:
                     one.answers = self._resolver.resolve(one.traced, one.facts)
-            return self._made(read)
+            return self._made(read, self._unread)
 
         return self._or_problem(read.executions[0], resolved)
 
@@ -172,6 +197,7 @@ class FlinkReader:
             # The other jobs are as good as without it; nothing is removed after a problem.
             _logger.exception("the job %s (%s)", job.name, job.jid)
             self._problem(job, unexpected(error))
+        self._unread = True
         return None
 
     def _resolved(self, executions: tuple[JobSummary, ...]) -> Reading:
@@ -215,9 +241,11 @@ class FlinkReader:
     def _done(self, read: Reading) -> JobRead | None:
         return self._or_problem(read.executions[0], lambda: self._made(read))
 
-    def _made(self, read: Reading) -> JobRead:
+    def _made(self, read: Reading, unread: bool = False) -> JobRead:
+        """`unread`: some job was not, whose plan may tell something that is open in this one."""
         in_part = any(one.traced.job.id in self._in_part for one in read.found)
-        return read.done(self._unasked or in_part)
+        passing = read.executions[0].name in self._passing
+        return read.done(self._unasked or unread or in_part, passing)
 
     def _lacks(self, job: JobSummary, message: str) -> None:
         self._in_part.add(job.jid)

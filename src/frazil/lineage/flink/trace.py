@@ -159,9 +159,17 @@ class _Tracer:
             return rows[0]
 
         try:
-            return union([self._solved(node, fitting) for node in entries])
+            return union([self._entered(node, fitting) for node in entries])
         except Unclear as error:
             return opaque(str(error))
+
+    def _entered(self, node: Node, fitting: Callable[[Sequence[Row]], Row]) -> Row:
+        """A sink takes columns by position: that nobody knows whose names count is no matter."""
+        row = self._solved(node, fitting)
+        if row.columns is None:
+            nameless = self._solved(node, lambda rows: endpoints.named_row(node.operator, fitting(rows)))
+            row = nameless if nameless.columns is not None else row
+        return row
 
     def _open_flows(self, sink: Endpoint, perhaps: Sequence[str]) -> Iterator[Unresolved]:
         for id_ in perhaps:

@@ -187,6 +187,26 @@ def test_symbols_are_not_columns_even_if_one_has_their_name() -> None:
     assert set(_one("GREATEST(DAY, a)", "a", "DAY").references) == {Reference("DAY"), Reference("a")}
 
 
+def test_a_string_with_quotes_in_it_goes_on_where_no_expression_can() -> None:
+    (first, second) = parse_items("DATE_FORMAT(a, 'yyyy, 'x' MM') AS d, (b || 'it's a 'b' c') AS e", "ab")
+    assert [read.column for read in first.expression.references] == ["a"]
+    assert [read.column for read in second.expression.references] == ["b"]
+    assert _one("('x' = a)", "a").references == (Reference("a"),)
+
+
+def test_symbols_that_say_what_they_are_one_of() -> None:
+    text = (
+        "JSON_QUERY(a, '$.x', WITH_UNCONDITIONAL_ARRAY, SqlJsonQueryEmptyOrErrorBehavior[NULL],"
+        " SqlJsonQueryEmptyOrErrorBehavior[NULL]) AS q, b"
+    )
+    assert [[read.column for read in item.expression.references] for item in parse_items(text, "ab")] == [
+        ["a"],
+        ["b"],
+    ]
+    assert _one("SqlIds[1]", "SqlIds").references == (Reference("SqlIds"),)
+    assert _one("F(SqlIds[NULL])", "SqlIds").references == (Reference("SqlIds"),)
+
+
 def test_aggregates_with_their_marks() -> None:
     text = (
         "k, COUNT(DISTINCT a) FILTER f AS n, COUNT(distinct$0 b) AS count$1, AVG(a) AS (sum$2, count$3),"

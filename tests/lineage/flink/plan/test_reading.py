@@ -36,9 +36,19 @@ def test_arrows_with_branches() -> None:
     assert _shape("Source: a[1] -> (b[2], c[3])") == [("Source: a[1]", None), ("b[2]", 0), ("c[3]", 0)]
 
 
+def test_an_arrow_in_the_only_line_of_a_tree_is_a_name() -> None:
+    assert _shape("Source: kafka -> lake<br/>") == [("Source: kafka -> lake", None)]
+    assert _shape("Sink: kafka -&gt; (lake, hub)<br/>") == [("Sink: kafka -> (lake, hub)", None)]
+
+
 def test_arrows_inside_of_strings_and_brackets_are_text() -> None:
     text = "Calc(select=[||(a, ' -&gt; ') AS b]) -&gt; Sink: x"
     assert _shape(text) == [("Calc(select=[||(a, ' -> ') AS b])", None), ("Sink: x", 0)]
+
+
+def test_strings_of_rows_of_constants_end() -> None:
+    text = "Values(tuples=[[{ 1, _UTF-16LE'a' }, { 2, _UTF-16LE'it's b' }]])"
+    assert _shape(f"Source: {text} -> Sink: x") == [(f"Source: {text}", None), ("Sink: x", 0)]
 
 
 def test_what_is_escaped_for_a_page_is_text_again() -> None:

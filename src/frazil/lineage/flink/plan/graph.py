@@ -8,7 +8,7 @@ every operator that it can begin at; what is true for all of them is certain.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from frazil.lineage.flink.plan.handing import Trait, ends, hands_on, numbered_next, sink_name, trait
@@ -74,7 +74,10 @@ def build_graph(plan: Plan) -> Graph:
         senders[vertex.id] = _Sender(chain, takers.get(vertex.id, ()))
         nodes += [*inside, *chain]
     for id_, fed in heads.items():
+        fed = list(dict.fromkeys(fed))
+        _share_out(fed, edges)
         _settle(senders[id_], fed, edges)
+        _share_out(fed, edges)
     return Graph(tuple(nodes), edges, _consumers(nodes, edges))
 
 
@@ -136,13 +139,12 @@ class _Sender:
         return self._able[head]
 
 
-def _settle(sender: _Sender, heads: Iterable[Node], edges: dict[Node, tuple[Edge, ...]]) -> None:
+def _settle(sender: _Sender, heads: Sequence[Node], edges: dict[Node, tuple[Edge, ...]]) -> None:
     """Where an operator must send elsewhere and only one edge can begin there, that edge does."""
     leaves = sender.unended()
-    fed = list(dict.fromkeys(heads))
     while leaves:
         open_to: dict[Node, list[tuple[Node, Edge]]] = {leaf: [] for leaf in leaves}
-        for head in fed:
+        for head in heads:
             for edge in edges[head]:
                 for producer in edge.producers:
                     if producer in open_to:
@@ -151,8 +153,41 @@ def _settle(sender: _Sender, heads: Iterable[Node], edges: dict[Node, tuple[Edge
         if not settled:
             return
         for leaf, (head, edge) in settled.items():
-            edges[head] = tuple(Edge((leaf,)) if other is edge else other for other in edges[head])
+            settled_edge = Edge((leaf,), edge.alone)
+            edges[head] = tuple(settled_edge if other is edge else other for other in edges[head])
         leaves -= set(settled)
+
+
+def _share_out(heads: Sequence[Node], edges: dict[Node, tuple[Edge, ...]]) -> None:
+    """Where as many edges can begin at some operators as these are, no other edge begins there, and of those
+    that lead to the same operator each begins at one of them."""
+    while full := _full(edge for head in heads for edge in edges[head]):
+        taken = frozenset(node for producers in full for node in producers)
+        left = {head: tuple(_without(edge, full, taken) for edge in edges[head]) for head in heads}
+        if all(left[head] == edges[head] for head in heads):
+            break
+        edges.update(left)
+    for head in heads:
+        waiting = {producers: iter(producers) for producers in _full(edges[head])}
+        edges[head] = tuple(
+            Edge((next(waiting[edge.producers]),), alone=True)
+            if edge.alone and edge.producers in waiting
+            else edge
+            for edge in edges[head]
+        )
+
+
+def _full(edges: Iterable[Edge]) -> set[tuple[Node, ...]]:
+    """Operators at which as many edges can begin, and do."""
+    counted = Counter(edge.producers for edge in edges if edge.alone)
+    return {producers for producers, count in counted.items() if count == len(producers)}
+
+
+def _without(edge: Edge, full: Set[tuple[Node, ...]], taken: Set[Node]) -> Edge:
+    if not edge.alone or edge.producers in full:
+        return edge
+    left = tuple(node for node in edge.producers if node not in taken)
+    return Edge(left, alone=True) if left and left != edge.producers else edge
 
 
 def _in_order(producer: Node, consumer: Node) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frazil.lineage.flink.plan.scanning import Unclear, matching
+from frazil.lineage.flink.plan.scanning import Unclear, matching, without_options
 
 _NUMBERED = re.compile(r"\[(\d+)\]:\s*")
 _NAMED_NUMBER = re.compile(r"\[(\d+)\](?=$|:|\s)")
@@ -18,11 +18,12 @@ _KEY = re.compile(r"([A-Za-z][A-Za-z0-9#]*)=\[")
 class Operator:
     """An operator as printed: what it is, its number in the SQL plan, and what could be read of the rest."""
 
+    #: Without the options of hints, which may be secret. Attributes have them.
     text: str
     #: `Calc`, `TableSourceScan`, …; empty for an operator that the SQL planner did not describe.
     kind: str = ""
     number: int | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: Why attributes may be missing: the text could not be read to its end.
     unclear: str | None = None
     #: Sources that Flink runs inside this operator's task; they are inputs of it.
@@ -38,13 +39,17 @@ def read_operator(text: str) -> Operator:
     call = _CALL.match(body)
     if call is None:
         named = _NAMED_NUMBER.search(body)
-        return Operator(body, number=number if number is not None else named and int(named.group(1)))
+        number = number if number is not None else named and int(named.group(1))
+        return Operator(without_options(body), number=number)
     attributes, unclear, end = _attributes(body, call.end() - 1)
     sources: tuple[Operator, ...] = ()
     if end is not None and body[end:].startswith(" [") and body.endswith("]"):
         sources, unclear = _chained_sources(body[end + 2 : -1])
         body = body[:end]
-    return Operator(body, call.group(1), number, attributes, unclear, sources)
+    shown = without_options(body)
+    if unclear is not None and shown != body:
+        unclear = f"text that cannot be read: {shown[:80]}"
+    return Operator(shown, call.group(1), number, attributes, unclear, sources)
 
 
 def _attributes(body: str, opening: int) -> tuple[dict[str, str], str | None, int | None]:

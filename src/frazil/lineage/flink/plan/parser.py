@@ -25,6 +25,8 @@ _LITERAL = re.compile(
 )
 _TYPED = re.compile(r"(.+?):([A-Za-z].*)", re.DOTALL)
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
+#: What a symbol is one of: `SqlJsonQueryEmptyOrErrorBehavior[NULL]`.
+_SYMBOLS = re.compile(r"Sql[A-Z][A-Za-z]*")
 _FUNCTION_WORD = re.compile(r"[A-Z]+")
 _OPERATOR = re.compile(r"[-+*/%<>=!|&^~]+|AND|OR|LIKE|DATETIME_PLUS|MINUS_DATE")
 _AFTER_COLUMN = re.compile(rf"IS|AS|FILTER|{_OPERATOR.pattern}")
@@ -265,6 +267,10 @@ class Parser:
     # -- words
 
     def _literal(self, token: Token) -> Expression | None:
+        if _SYMBOLS.fullmatch(token.text) and not self._known(token.text) and self._mark("["):
+            self._take()
+            self._skip_to_close()
+            return Expression(call=True)
         if token.text == "Sarg" and self._mark("["):
             self._take()
             self._skip_to_close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from frazil.core.errors import InvalidInput
 from frazil.lineage.flink.plan.operators import Operator, read_operator
-from frazil.lineage.flink.plan.scanning import Unclear, top_level
+from frazil.lineage.flink.plan.scanning import Unclear, top_level, without_options
 
 _BRANCH = re.compile(r"((?::  |   )*)(?::- |\+- )")
 
@@ -77,7 +77,7 @@ def _vertex(node: Mapping[str, Any], names: Mapping[str, str]) -> PlanVertex:
     inputs = sorted(node.get("inputs") or (), key=lambda edge: int(edge.get("num") or 0))
     return PlanVertex(
         id=id_,
-        name=names.get(id_) or " -> ".join(chained.operator.text for chained in chain),
+        name=without_options(names.get(id_, "")) or " -> ".join(chained.operator.text for chained in chain),
         chain=chain,
         inputs=tuple(str(edge.get("id")) for edge in inputs),
         parallelism=node.get("parallelism"),
@@ -85,9 +85,12 @@ def _vertex(node: Mapping[str, Any], names: Mapping[str, str]) -> PlanVertex:
 
 
 def read_description(description: str) -> tuple[Chained, ...]:
-    """The operators of a vertex, from the tree or the arrows in its description."""
+    """The operators of a vertex, from the tree or the arrows in its description.
+
+    Each line of a tree has an end, so that an arrow in it belongs to a name.
+    """
     lines = [html.unescape(line) for line in description.removesuffix("<br/>").split("<br/>")]
-    if len(lines) == 1:
+    if len(lines) == 1 and not description.endswith("<br/>"):
         return tuple(_arrows(lines[0]))
     return tuple(_tree(lines))
 
@@ -117,8 +120,9 @@ def _arrows(text: str) -> list[Chained]:
     found: list[Chained] = []
     try:
         _cascade(text, found)
-    except Unclear as error:
-        return [Chained(Operator(text, unclear=str(error)), None)]
+    except Unclear:
+        shown = without_options(text)
+        return [Chained(Operator(shown, unclear=f"text that cannot be read: {shown[:80]}"), None)]
     return found
 
 

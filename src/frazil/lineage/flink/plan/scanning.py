@@ -3,6 +3,9 @@
 The planner quotes nothing but string literals, and does not escape a quote inside of one. So a literal ends
 at the first quote after which an expression can go on; where that reading does not come out even, the text
 is `Unclear` and whoever asked must not draw conclusions from it.
+
+The options of a hint are printed as they are, whatever is in them, and may be passwords: they end only where
+the hint does, and `without_options` gives a text that may be shown.
 """
 
 from __future__ import annotations
@@ -14,11 +17,25 @@ _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 #: How a window is named inside its own properties: `start('w$)`, `TumblingGroupWindow('w$, ts, 1000)`.
 _WINDOW_NAME = re.compile(r"'w\$(?=[),])")
-_AFTER_STRING = frozenset(",)]}: .")
+#: What can come behind a string; behind a blank, it is an operator, a test, a name or the end of a row.
+_AFTER_STRING = re.compile(
+    r"[,)\]}:.]|$| \}| (?:AS|IS|FILTER|AND|OR|LIKE|DATETIME_PLUS|MINUS_DATE|[-+*/%<>=!|&^~]+) "
+)
+_BEGINS = r"\[(?P<hint>[A-Z][A-Z_]*)(?: inheritPath:\[[^\]]*\])? options:\{"
+_ENDS = r"\}(?=\](?:\](?:\]|$)|(?:, )?\[[A-Z]))"
+#: A hint up to the end of its options: `[OPTIONS options:{topic=a, properties.sasl.jaas.config=…}`.
+HINT = re.compile(rf"{_BEGINS}(?P<options>.*?){_ENDS}", re.DOTALL)
+#: The same, or as much of it as a text has that was cut off.
+_SHOWN = re.compile(rf"(?P<before>{_BEGINS})(?:.*?{_ENDS}|.*)", re.DOTALL)
 
 
 class Unclear(Exception):
     """The text can be read in more than one way, or in none; the message says which part."""
+
+
+def without_options(text: str) -> str:
+    """A text that may be shown."""
+    return _SHOWN.sub(r"\g<before>…}", text)
 
 
 def string_end(text: str, start: int) -> int:
@@ -31,7 +48,7 @@ def string_end(text: str, start: int) -> int:
         at = text.find("'", at + 1)
         if at < 0:
             raise Unclear(f"a string that does not end: {text[start : start + 40]}")
-        if at + 1 == len(text) or text[at + 1] in _AFTER_STRING:
+        if _AFTER_STRING.match(text, at + 1):
             return at + 1
 
 
@@ -43,6 +60,10 @@ def matching(text: str, start: int) -> int:
         char = text[at]
         if char == "'":
             at = string_end(text, at)
+            continue
+        if char == "[" and (hint := HINT.match(text, at)) is not None:
+            stack.append("]")
+            at = hint.end()
             continue
         if char in _OPENING:
             stack.append(_OPENING[char])

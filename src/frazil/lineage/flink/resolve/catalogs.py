@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from frazil.core.errors import FrazilError, InvalidConfig, Unprocessable
-from frazil.lineage.flink.gateway import Gateway
+from frazil.core.errors import FrazilError, InvalidConfig
+from frazil.lineage.flink.gateway import Gateway, Refused
 from frazil.lineage.flink.resolve.ddl import Script, TableDef, parse_script, parse_table
 from frazil.lineage.flink.resolve.found import Found, found_table
 from frazil.lineage.flink.resolve.platforms import Named, Unclear, of_catalog, of_table
@@ -18,7 +18,10 @@ from frazil.lineage.model import Evidence
 
 T = TypeVar("T")
 #: Which refusals of a statement are its answer.
-_ALWAYS, _NEVER, _NO_TABLE = re.compile(""), re.compile("(?!)"), re.compile("(?i)exist|view|not found")
+_ALWAYS, _NEVER = re.compile(""), re.compile("(?!)")
+_NO_TABLE = re.compile(
+    r"(?is)\b(?:table|view|database|namespace)\b.*(?:not exist|not found)|NotExistException|is a view"
+)
 TablePath = tuple[str, ...]
 
 
@@ -27,6 +30,9 @@ class GatewayCatalogs:
 
     A gateway that does not answer is reported once and then left alone.
     """
+
+    #: Whether all that was asked was answered: else there may be more tables than are known.
+    whole = True
 
     def __init__(self, gateway: Gateway, failed: Callable[[str], None]) -> None:
         self._gateway = gateway
@@ -99,18 +105,21 @@ class GatewayCatalogs:
             return otherwise
         try:
             return ask()
-        except Unprocessable as error:
-            if not answers.search(error.message):
+        except Refused as error:
+            if not answers.search(error.reason):
+                self.whole = False
                 self._failed(error.message)
             return otherwise
         except FrazilError as error:
-            self._broken = True
+            self._broken, self.whole = True, False
             self._failed(error.message)
             return otherwise
 
 
 class ScriptCatalogs:
     """The same from a file of statements."""
+
+    whole = True
 
     def __init__(self, script: Script) -> None:
         self._script = script

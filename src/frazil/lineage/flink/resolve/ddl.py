@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from frazil.core.errors import InvalidConfig
 
@@ -163,21 +164,25 @@ def _used(tokens: list[Token], current: list[str]) -> list[str]:
     if tokens[0].word() == "CATALOG":
         name = _identifier(tokens[1])
         return [name, "default_database" if name == "default_catalog" else "default"]
+    if tokens[0].word() == "MODULES" and len(tokens) > 1:
+        return current
     names, _ = _path(tokens)
     return [*current[: 2 - len(names)], *names]
 
 
 def _table(tokens: list[Token]) -> TableDef:
+    path, inner, rest = _parts(tokens)
+    columns, key = (None, ()) if inner is None else _columns(inner)
+    return TableDef(path, columns, _options(rest), key)
+
+
+def _parts(tokens: list[Token]) -> tuple[tuple[str, ...], list[Token] | None, list[Token]]:
+    """A table's name, what is in the brackets behind it, if there are any, and what follows."""
     start = next((n for n, token in enumerate(tokens) if token.word() == "TABLE"), None)
     if start is None:
         raise ValueError("it creates no table")
     path, rest = _path(_skipped(tokens[start + 1 :]))
-    columns: tuple[Column, ...] | None = None
-    key: tuple[str, ...] = ()
-    if rest and rest[0].text == "(":
-        inner, rest = _bracketed(rest)
-        columns, key = _columns(inner)
-    return TableDef(path, columns, _options(rest), key)
+    return (path, *_bracketed(rest)) if rest and rest[0].text == "(" else (path, None, rest)
 
 
 def _options(tokens: list[Token]) -> dict[str, str]:
@@ -283,13 +288,38 @@ def _fields(type_: list[Token]) -> Iterator[str]:
 
 def _completed(table: TableDef, tokens: list[Token], current: list[str], found: Script) -> TableDef:
     """What a LIKE clause takes over from a table that the file defined before."""
-    words = [token.word() for token in tokens]
-    if "LIKE" not in words:
+    clause = _like(_parts(tokens)[2])
+    if clause is None:
         return table
-    name, _ = _path(tokens[words.index("LIKE") + 1 :])
+    name, rest = _path(clause)
     base = found.tables.get((*current[: 3 - len(name)], *name))
     if base is None:
         # The columns that it lists are not all of them.
         return replace(table, columns=None)
-    columns = None if base.columns is None else (*base.columns, *(table.columns or ()))
-    return replace(table, columns=columns, options={**base.options, **table.options})
+    excluded = _excluded(rest)
+    columns = base.columns
+    if columns is not None:
+        taken = (column for column in columns if not (column.metadata and "METADATA" in excluded))
+        computed = (column for column in taken if column.type or "GENERATED" not in excluded)
+        columns = (*computed, *(table.columns or ()))
+    options = {} if "OPTIONS" in excluded else base.options
+    return replace(table, columns=columns, options={**options, **table.options})
+
+
+def _like(tokens: list[Token]) -> list[Token] | None:
+    """What stands behind LIKE. Behind AS stands a query, in which it is an operator."""
+    depth = 0
+    for position, token in enumerate(tokens):
+        if token.kind == "mark":
+            depth += (token.text == "(") - (token.text == ")")
+        elif depth == 0 and token.word() in ("AS", "LIKE"):
+            return tokens[position + 1 :] if token.word() == "LIKE" else None
+    return None
+
+
+def _excluded(tokens: list[Token]) -> set[str]:
+    """What is not taken over: `(EXCLUDING ALL INCLUDING OPTIONS)`, where ALL is what no other word names."""
+    words = [token.word() for token in tokens]
+    said = {what: how for how, what in pairwise(words) if how.endswith("CLUDING")}
+    every = said.get("ALL", "INCLUDING")
+    return {what for what in ("GENERATED", "METADATA", "OPTIONS") if said.get(what, every) == "EXCLUDING"}

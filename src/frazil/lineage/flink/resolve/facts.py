@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, NotAllowed, NotFound
 from frazil.lineage.flink.resolve.metrics import read_topics
 
 #: A parameter of a job that tells a dataset: `lineage.<operator or table> = <platform>:<name>`.
@@ -26,6 +26,8 @@ class JobFacts:
     failed: Callable[[str], None]
     #: When this execution began, in milliseconds since 1970.
     started: int | None = None
+    #: Whether its parameters, which come before all other evidence, may be had another time.
+    doubtful: bool = False
     _topics: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -34,6 +36,8 @@ class JobFacts:
         try:
             given = self.ask_parameters()
         except FrazilError as error:
+            # Those that nobody may read are as good as none.
+            self.doubtful = not isinstance(error, NotAllowed | NotFound)
             self.failed(error.message)
             return {}
         return {name: value for name, value in given.items() if name.startswith(PARAMETER)}

@@ -11,6 +11,8 @@ from frazil.lineage.model import Direction, Endpoint, TracedJob
 
 #: A sink that the planner named itself: `orders[11]: Writer`, `Sink: orders[11]`, `Sink(table=[…], …)`.
 _PRINTED = re.compile(r"(?:Sink: )?(?:[^:]*\[\d+\](?:: Writer|$)|(?:Legacy)?Sink\()")
+#: What SQL names after tables: `orders[11]`, `Sink(table=[…], …)`, and `Writer : orders` of connectors.
+_OF_TABLES = re.compile(r"\[\d+\]|table=\[|(?:^| -> )(?:Writer|(?:Global )?Committer)(?:\([^)]*\))? : ")
 #: Operators of Flink's filesystem sink, which does not print its table.
 FILES = frozenset({"Filesystem", "StreamingFileWriter", "PartitionCommitter"})
 
@@ -56,6 +58,11 @@ def is_other(endpoint: Endpoint) -> bool:
     if endpoint.direction is Direction.READ:
         return False
     return endpoint.name in FILES or _PRINTED.match(endpoint.operator) is not None
+
+
+def is_called_as_a_table(endpoint: Endpoint) -> bool:
+    """Whether an operator has its name from a table: a program may call its own ones anything."""
+    return bool(endpoint.path) or _OF_TABLES.search(endpoint.operator) is not None
 
 
 def same_name(found: Found, endpoint: Endpoint) -> bool:

@@ -64,6 +64,8 @@ CATALOG_TYPES = {
 _REGEX = re.compile(r"[\\*+?()\[\]{}|^$]")
 #: Drivers take several hosts, and before them how to use these: `jdbc:mysql:loadbalance://h1,h2/shop`.
 _JDBC_URL = re.compile(r"jdbc:\w+:(?:[\w-]+:)?(?://[^/?]*/?)?(?P<database>[^?]*)\??(?P<query>.*)", re.DOTALL)
+_SQL_PART = re.compile(r'"(?:[^"]|"")+"|[^\s".]+')
+_SQL_NAME = re.compile(rf"(?:{_SQL_PART.pattern})(?:\.(?:{_SQL_PART.pattern}))*")
 #: What follows the server in a URL of SQL Server; in braces, a value may have anything in it.
 _SQL_SERVER = re.compile(r";\s*([^=;]+?)\s*=\s*(?:\{([^}]*)\}|([^;]*))")
 #: Properties that no other format has; Paimon has a `commit.force-compact`.
@@ -146,12 +148,42 @@ def _jdbc(options: Options, path: tuple[str, ...]) -> Named | Unclear:
     if platform == "oracle":
         return _oracle(options.get("username", ""), table)
     database = match["database"].strip("/")
-    schema = parse_qs(match["query"]).get("currentSchema")
     if re.search(r"[/:;,=]", database):
         return Unclear("its JDBC URL has a form that is not known here")
-    if schema and "." not in table:
-        table = f"{schema[0]}.{table}"
+    if not database:
+        return Unclear("its JDBC URL names no database: which it is depends on who connects")
+    if platform == "postgres":
+        return _postgres(database, parse_qs(match["query"]), table)
     return Named(platform, _in_schema(platform, database, table))
+
+
+def _postgres(database: str, query: Mapping[str, list[str]], table: str) -> Named | Unclear:
+    """Flink hands the table's name on as it is. What has no quotes in it, PostgreSQL writes small."""
+    parts = _identifiers(table)
+    if len(parts) == 1:
+        schemas = [one for given in query.get("currentSchema", ["public"]) for one in given.split(",")]
+        schema = _identifiers(schemas[0].strip())
+        if (
+            len(schemas) > 1
+            or len(schema) != 1
+            or any("search_path" in one for one in query.get("options", ()))
+        ):
+            return Unclear("its JDBC URL has a path of schemas, and the first that has such a table counts")
+        parts = [*schema, *parts]
+    if len(parts) == 2:
+        parts = [database, *parts]
+    if len(parts) != 3:
+        return Unclear("its table-name has a form that is not known here")
+    return Named("postgres", ".".join(parts))
+
+
+def _identifiers(text: str) -> list[str]:
+    """The parts of an SQL name; none if it is no name."""
+    if _SQL_NAME.fullmatch(text) is None:
+        return []
+    return [
+        part.lower() if part[0] != '"' else part[1:-1].replace('""', '"') for part in _SQL_PART.findall(text)
+    ]
 
 
 def _sql_server(url: str, table: str) -> Named | Unclear:

@@ -16,6 +16,7 @@ from frazil.lineage.flink.resolve.matching import (
     FILES,
     claimed_names,
     full_name,
+    is_called_as_a_table,
     is_other,
     may_be,
     prints_so,
@@ -195,7 +196,13 @@ class Resolver:
         full = (found for found in self._in_full(endpoint.name) if prints_so(found, endpoint))
         if (one := self._only(full)) is not None:
             return one
-        return self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
+        if not is_called_as_a_table(endpoint):
+            return None
+        one = self._only(found for found in self._named(endpoint) if may_be(found, endpoint))
+        asked = self._catalogs if is_other(endpoint) else [*self._catalogs, self._iceberg]
+        if isinstance(one, Found) and not all(known.whole for known in asked):
+            return Unclear(f"not all catalogs could be asked whether {one.named.name} is the only such table")
+        return one
 
     def _by_job_name(self, endpoint: Endpoint, facts: JobFacts) -> Found | Unclear | None:
         unclear: Unclear | None = None
@@ -274,12 +281,9 @@ class Resolver:
 
     def _eliminate(self, traced: TracedJob, facts: JobFacts, answers: dict[str, Found | Unresolved]) -> None:
         """A table that the job wrote and that no sink is yet must be the one sink that is left."""
-        left = [
-            endpoint
-            for endpoint in traced.endpoints
-            if endpoint.direction is Direction.WRITE and isinstance(answers[endpoint.id], Unresolved)
-        ]
-        if len(left) != 1:
+        sinks = [endpoint for endpoint in traced.endpoints if endpoint.direction is Direction.WRITE]
+        left = [endpoint for endpoint in sinks if isinstance(answers[endpoint.id], Unresolved)]
+        if len(left) != 1 or any(_renamed(answers[sink.id]) and not is_other(sink) for sink in sinks):
             return
         taken = {answer.named for answer in answers.values() if isinstance(answer, Found)}
         tables = [
@@ -340,6 +344,11 @@ class Resolver:
         same = endpoint.name in self._kafka
         hint = "; a Kafka topic has the same name, which does not tell that it is the one" if same else ""
         return f"set {', or '.join(ways)}{hint}"
+
+
+def _renamed(answer: Found | Unresolved) -> bool:
+    """Whether a sink has a name from the user, so that it may be a table that has another one elsewhere."""
+    return isinstance(answer, Found) and answer.evidence.kind in ("parameter", "config")
 
 
 def _hinted(known: GatewayCatalogs | ScriptCatalogs, endpoint: Endpoint) -> Found | Unclear | None:

@@ -38,6 +38,11 @@ class IcebergCatalogs:
     def __bool__(self) -> bool:
         return bool(self._readers)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all catalogs answered: else there may be more tables than are known."""
+        return not self._broken
+
     def at(self, path: tuple[str, ...]) -> Found | None:
         """The table of a full name whose catalog has the same name here."""
         catalog, name = path[0], (*path[1].split("."), path[2])
