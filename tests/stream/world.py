@@ -24,7 +24,7 @@ from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.lake.session import use_catalog
 from frazil.stream.config import PipelineConfig
-from frazil.stream.config.model import CatalogConfig
+from frazil.stream.config.model import CatalogConfig, Pipelines
 from frazil.stream.config.python import gather
 from frazil.stream.events import Event, Stopped
 from frazil.stream.runner import Runner
@@ -114,13 +114,14 @@ class World:
         servers = {"bootstrap.servers": self.kafka.bootstrap_servers}
         frazil.run(pipelines, catalog=catalog, kafka=servers, spark=self.spark, once=True, observer=self.seen)
 
+    def gathered(self, *pipelines: PipelineConfig) -> Pipelines:
+        catalog = CatalogConfig(self.server.uri, self.warehouse)
+        return gather(pipelines, catalog=catalog, kafka={"bootstrap.servers": self.kafka.bootstrap_servers})
+
     @contextmanager
     def running(self, *pipelines: PipelineConfig) -> Iterator[Running]:
         """Pipelines that go on until the block ends."""
-        catalog = CatalogConfig(self.server.uri, self.warehouse)
-        servers = {"bootstrap.servers": self.kafka.bootstrap_servers}
-        gathered = gather(pipelines, catalog=catalog, kafka=servers)
-        runner = Runner(gathered, self.spark, observer=self.seen)
+        runner = Runner(self.gathered(*pipelines), self.spark, observer=self.seen)
         run = Running(self.seen, runner)
         thread = threading.Thread(target=run.run, daemon=True)
         thread.start()

@@ -64,7 +64,7 @@ def status(file: Path, names: tuple[str, ...], log_table: str | None, as_json: b
 
 def document(found: PipelineStatus) -> dict[str, Any]:
     """For scripts."""
-    stamp = found.stamp
+    stamp, past = found.stamp, found.history
     return {
         "pipeline": found.pipeline,
         "table": found.table,
@@ -76,6 +76,9 @@ def document(found: PipelineStatus) -> dict[str, Any]:
         "read": stamp.read if stamp else None,
         "written": stamp.written if stamp else None,
         "watermark": iso(found.watermark),
+        "history": None
+        if past is None
+        else {"table": past.table, "snapshot-id": past.snapshot, "taken": past.taken, "left": past.left},
         "lag": found.lag,
         "health": None if found.health is None else dataclasses.asdict(found.health),
         "partitions": [_part_document(part) for part in found.partitions or ()],
@@ -88,6 +91,8 @@ def lines(found: PipelineStatus, now: float) -> list[str]:
     heading = click.style(found.pipeline, bold=True)
     facts = {"table": found.table if found.exists else f"{found.table} (not created yet)"}
     facts |= _progress(found, now)
+    if (past := found.history) is not None:
+        facts["history"] = f"{past.left:,} of {past.total:,} rows of {past.table} are still to be taken"
     facts["lag"] = _lag(found)
     if found.health is not None:
         facts["kept"] = _health(found.health)

@@ -18,6 +18,8 @@ from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.bootstrap.choice import choose
+from frazil.stream.bootstrap.place import pending
+from frazil.stream.bootstrap.rounds import plan_next
 from frazil.stream.config.model import (
     FileSource,
     KafkaSource,
@@ -32,7 +34,6 @@ from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.postgres.standing import look
 from frazil.stream.rounds import RoundPlan
-from frazil.stream.rounds import plan as plan_from
 from frazil.stream.sinks.dataset_position import dataset_position
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
@@ -121,7 +122,9 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         topics = first = None
     if topics is not None and not topics:
         found.notes.append("no topic matches the pattern yet; those that come are read")
-    total = 0 if topics is None else sum(topic.offsets for topic in topics)
+    past = None if stamp is None else pending(stamp.positions)
+    # A round is of the history or of the log.
+    apart = (0 if past is None else past.left, sum(topic.offsets for topic in topics or ()))
     return PipelinePlan(
         config.name,
         "fused" if config.transform is None else "spark",
@@ -132,7 +135,7 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         _begins(config, stamp) if found.position_known else "not known",
         _other_source(config),
         topics,
-        None if first is None else -(-total // config.limits.records_per_round),
+        None if first is None else sum(-(-one // config.limits.records_per_round) for one in apart),
         None if first is None else len(first.tasks),
         tuple(found.notes),
         tuple(found.problems),
@@ -266,8 +269,12 @@ def _log(
         known = Stamp(
             pipeline=config.name, epoch=0, round=0, token="", source=view.source, positions=positions
         )
+    elif (past := pending(known.positions)) is not None:
+        found.notes.append(
+            f"{past.left:,} rows of the history in {past.table} come first, and the log behind them"
+        )
     tasks = parallel or max(1, config.limits.records_per_round // config.limits.records_per_task)
-    first = plan_from(known, log, view, config.limits, tasks)
+    first = plan_next(source, known, log, view, config.limits, tasks)
     topics = []
     for name, ends in sorted(view.ends.items()):
         next_ = known.positions[name].next if name in known.positions else ()

@@ -178,7 +178,7 @@ def _starts(stamp: Stamp, log: Log, view: LogView) -> dict[str, tuple[int, ...]]
     past = pending(stamp.positions)
     if past is not None:
         raise InvalidConfig(
-            f"pipeline '{stamp.pipeline}' began with the rows of {past.table}, and {past.total - past.taken} "
+            f"pipeline '{stamp.pipeline}' began with the rows of {past.table}, and {past.left} "
             "of them are still to be taken before the log: name the table again under `source.history`, or "
             "leave them out by `frazil reset`"
         )

@@ -14,11 +14,12 @@ from frazil.core.names import show
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.lake.authority import MetadataHistory, ancestry, find_stamp
 from frazil.maintenance import Health, table_health
+from frazil.stream.bootstrap.place import Place, pending
+from frazil.stream.bootstrap.rounds import plan_next
 from frazil.stream.config.model import KafkaSource, PipelineConfig
 from frazil.stream.kafka.log import COMMAND_SECONDS, KafkaLog, LogView
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.postgres.standing import look
-from frazil.stream.rounds import plan
 from frazil.stream.sinks.dataset_position import dataset_position
 
 
@@ -63,6 +64,11 @@ class PipelineStatus:
         return sum(part.lag or 0 for part in parts)
 
     @property
+    def history(self) -> Place | None:
+        """What it began with, if rows of that are still to be taken before the log."""
+        return None if self.stamp is None else pending(self.stamp.positions)
+
+    @property
     def watermark(self) -> datetime | None:
         if self.stamp is None or self.stamp.watermark is None:
             return None
@@ -82,7 +88,7 @@ def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
         found = replace(found, partitions=_partitions(view, found.stamp))
         if found.stamp is not None:
             # What a runner would refuse, it refuses here.
-            plan(found.stamp, log, view, config.limits, 1)
+            plan_next(config.source, found.stamp, log, view, config.limits, 1)
         else:
             log.require(view.missing)
     except FrazilError as error:

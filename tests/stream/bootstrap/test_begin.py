@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,16 @@ from typing import Any
 import pytest
 from tests.stream.world import Seen, World
 
+from frazil.cli.status import document as status_document
+from frazil.cli.status import lines as status_lines
 from frazil.client import Client
 from frazil.core.errors import InvalidConfig, NotFound, SourceChanged
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.stream.bootstrap.table import HistoryTable
+from frazil.stream.config.model import PipelineConfig, SparkConfig
 from frazil.stream.events import Event, RoundCommitted
+from frazil.stream.plan import pipeline_plan
+from frazil.stream.status import pipeline_status
 
 pytestmark = pytest.mark.slow
 
@@ -235,6 +241,7 @@ def test_a_pinned_snapshot_is_not_expired(world: World) -> None:
     assert metadata(world, raw)["refs"][f"frazil-history.{name}"]["snapshot-id"] == pinned
     with pytest.raises(InvalidConfig, match=r"name the table again under `source\.history`"):
         world.run(world.pipeline(topic, name, name=name))
+    _told_in_the_middle(world, copy)
     world.spark_sql(f"DELETE FROM {{}}.`{raw}` WHERE id >= 0")
     world.spark_sql(f"CALL world.system.expire_snapshots('paths.`{raw}`', now(), 1)")
     left = [row["snapshot-id"] for row in metadata(world, raw)["snapshots"]]
@@ -242,6 +249,24 @@ def test_a_pinned_snapshot_is_not_expired(world: World) -> None:
     world.run(copy)
     assert ids(world, name) == list(range(30))
     assert not tags(world, raw)
+
+
+def _told_in_the_middle(world: World, copy: PipelineConfig) -> None:
+    """By commands, of which none runs the pipeline."""
+    (config,) = world.gathered(copy).pipelines
+    left = 30 - len(ids(world, config.name))
+    with Client(world.server.uri, warehouse=world.warehouse) as client:
+        status = pipeline_status(config, client)
+        plan = pipeline_plan(config, client, SparkConfig("local[2]"))
+    assert not status.problems
+    assert status.history is not None
+    assert (status.history.left, status.lag) == (left, 0)
+    shown = "\n".join(status_lines(status, time.time()))
+    assert re.search(rf"history +{left} of 30 rows of paths\.\S+ are still to be taken", shown), shown
+    assert status_document(status)["history"]["left"] == left
+    assert not plan.problems
+    assert (plan.rounds, plan.offsets) == (left, 0)
+    assert f"{left} rows of the history in" in plan.notes[-1]
 
 
 def test_what_is_no_history(world: World) -> None:

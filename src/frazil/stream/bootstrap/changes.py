@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from frazil.core.stamp import Position, Stamp
-from frazil.stream.bootstrap.feed import Rounds
 from frazil.stream.bootstrap.hold import Hold
 from frazil.stream.bootstrap.place import Place, pending
 from frazil.stream.bootstrap.reader import BothReader
+from frazil.stream.bootstrap.rounds import Rounds
 from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.cdc.feed import Goal, KafkaChanges
 from frazil.stream.config.model import KafkaSource, Limits

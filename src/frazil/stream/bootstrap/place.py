@@ -47,7 +47,12 @@ class Place:
 
     @property
     def done(self) -> bool:
-        return self.taken >= self.total
+        return not self.left
+
+    @property
+    def left(self) -> int:
+        """Rows that are still to be taken."""
+        return max(0, self.total - self.taken)
 
     def position(self) -> Position:
         """All but the number is its identity, so that whoever compares places compares the same history."""

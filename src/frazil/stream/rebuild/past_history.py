@@ -15,9 +15,9 @@ from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.lake.authority import History as TableStory
 from frazil.lake.authority import MetadataHistory
 from frazil.lake.history import TableHistory, TableSnapshot
-from frazil.stream.bootstrap.feed import Rounds
 from frazil.stream.bootstrap.place import Place, of_log, pending
 from frazil.stream.bootstrap.reader import BothReader
+from frazil.stream.bootstrap.rounds import Rounds
 from frazil.stream.bootstrap.table import HistoryTable
 from frazil.stream.config.model import History, KafkaSource, Limits, PipelineConfig
 from frazil.stream.kafka.log import LogView
