@@ -13,7 +13,7 @@ from frazil.core.errors import BadRecord, SourceChanged
 from frazil.core.stamp import Stamp
 from frazil.stream.config.model import Limits
 from frazil.stream.postgres.changes import PostgresChanges
-from frazil.stream.postgres.log import TopicLog
+from frazil.stream.postgres.log import READS, Records, Schemas, TopicLog
 from frazil.stream.postgres.session import Session
 from frazil.stream.rounds import RoundPlan
 
@@ -83,3 +83,27 @@ def test_a_bad_change_of_a_session_that_ended_is_met_again() -> None:
         loop._take_round()
     assert isinstance(line.error, BadRecord)
     assert (line.error.position, lane.next) == ((TOPIC, 0, 3), (2, 0)), "before its transaction"
+
+
+def test_a_bad_row_of_a_snapshot_does_not_end_it() -> None:
+    """What is behind it comes with all rows, read again, once somebody has mended what was wrong."""
+    events, lane = _Database([], {(READS, 1)}), MadeUpLane(2)
+    loop, line = loop_over(events, lane)
+    session = events.connect(lane)
+    log = session._logs[TOPIC]
+    log.begin()
+    log.read(Records([None] * 3, [b"{}"] * 3, Schemas(b"{}"), 0))
+    log.end()
+    for _ in range(3):
+        loop._take_round()
+    assert isinstance(line.error, BadRecord)
+    assert lane.next == (0, 1)
+    again = events.connect(lane)._logs[TOPIC]
+    assert not again.done
+    again.begin()
+    again.read(Records([None] * 3, [b"{}"] * 3, Schemas(b"{}"), 0))
+    again.end()
+    events.bad.clear()
+    loop, line = loop_over(events, lane)
+    loop._take_round()
+    assert (lane.next, events.connect(lane)._logs[TOPIC].done) == ((0, 4), True)

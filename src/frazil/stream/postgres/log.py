@@ -44,6 +44,8 @@ class TopicState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     #: Its rows were all read, or need not be.
     done: bool = False
+    #: If so many have landed: a round may have been cut short.
+    rows: int = 0
     #: Of the first and the last record that landed with this: a round may have been cut short.
     anchors: tuple[Anchor, ...] = ()
     #: How far the slot may have moved once this has landed.
@@ -176,7 +178,8 @@ class TopicLog:
         state = TopicState.of(position)
         landed = numbers(position)
         anchor = state.anchor(landed[STREAM])
-        return cls(oid, landed, anchor, state.done, floor=state.floor, asked=state.asked)
+        done = state.done and landed[READS] >= state.rows
+        return cls(oid, landed, anchor, done, floor=state.floor, asked=state.asked)
 
     def stop(self) -> None:
         self.stopped = True
@@ -310,7 +313,8 @@ class TopicLog:
             else:
                 rows_left -= len(part)
         floor = 0 if anchors else self.floor
-        state = TopicState(self.done and not rows_left, anchors, slot, floor, self.asked)
+        done = self.done and not rows_left
+        state = TopicState(done, self.tail[READS] if done else 0, anchors, slot, floor, self.asked)
         return Position(id=self.id, next=tuple(following), state=state.encode())
 
     def settle(self, position: Position) -> None:
