@@ -71,6 +71,11 @@ def _rows(name: str) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], given).cast(wanted)
 
 
+def _found(name: str) -> str:
+    """As the catalog has it, which does not mind the case."""
+    return name if name in _TABLES else name.lower()
+
+
 @dataclass
 class World:
     """Stands for the catalog and for what reads files."""
@@ -82,9 +87,10 @@ class World:
     reads: int = 0
 
     def pinned(self, _client: object, name: str, **_options: object) -> Pinned:
+        name = _found(name)
         document = {**schema_of(_TABLES[name][0]).to_json(), "schema-id": 0}
         namespace, _, table = name.partition(".")
-        pins = Pins(table=name, uuid="u")
+        pins = Pins(table=name, uuid=f"id of {name}")
         return Pinned(pins, (namespace,), table, {"schemas": [document], "current-schema-id": 0}, None)
 
     def union(
@@ -106,7 +112,7 @@ class World:
         return SimpleNamespace(table=lambda: rows.select(self.columns[name]))
 
     def answer(self, text: str) -> pa.Table:
-        there = SimpleNamespace(exists=lambda namespace, name: f"{namespace[0]}.{name}" in _TABLES)
+        there = SimpleNamespace(exists=lambda namespace, name: _found(f"{namespace[0]}.{name}") in _TABLES)
         return sql._by_duckdb(text, sql.Tables(SimpleNamespace(tables=there)))  # type: ignore[arg-type]
 
     def expected(self, text: str) -> pa.Table:
@@ -200,6 +206,36 @@ def test_what_the_plan_did_not_tell_of_is_read_then(world: World, monkeypatch: p
     monkeypatch.setattr(sql, "_needed", lambda *_: {"shop.orders": ["id"]})
     assert _plain(world.answer(text)) == _plain(world.expected(text))
     assert (world.columns, world.reads) == ({"shop.orders": _ORDERS}, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT Shop.Orders.id FROM shop.orders",
+        "SELECT o.id FROM shop.orders o JOIN SHOP.ORDERS p ON o.id = p.amount",
+        'SELECT word FROM "Shop"."ORDERS" WHERE id = 5',
+    ],
+)
+def test_one_table_however_its_name_is_written(world: World, text: str) -> None:
+    assert _plain(world.answer(text)) == _plain(world.expected(text))
+    assert list(world.columns) == ["shop.orders"]
+    assert world.reads == 1
+
+
+def test_pins_are_of_a_table_however_its_name_is_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Pins] = []
+
+    def open_again(client: object, pins: Pins, **_options: object) -> Pinned:
+        opened.append(pins)
+        return world.pinned(client, pins.table)
+
+    monkeypatch.setattr(sql, "opened", open_again)
+    pins = Pins(table="Shop.Orders", uuid="u")
+    tables = sql.Tables(SimpleNamespace(), {pins.table: pins})  # type: ignore[arg-type]
+    assert sql._by_duckdb("SELECT id FROM SHOP.orders", tables).num_rows == 12
+    assert opened == [pins]
 
 
 def test_tables_whose_names_sql_does_not_tell_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,26 +48,28 @@ class Tables:
     found: dict[str, Pinned | None] = field(default_factory=dict)
 
     def get(self, name: str) -> Pinned | None:
-        """None: there is no table of that name."""
+        """None: there is no table of that name. However it is written, it is the same one."""
         if name not in self.found:
-            self.found[name] = self._pinned(name)
+            found = self._pinned(name)
+            other = self.named().get(name.lower())
+            if found is not None and other is not None:
+                if found.pins.uuid != other.pins.uuid:
+                    raise InvalidInput(
+                        f"the query names the tables {other} and {name}, which SQL does not tell apart: name "
+                        "one of them in a query, or rename it"
+                    )
+                found = other
+            self.found[name] = found
         return self.found[name]
 
     def named(self) -> dict[str, Pinned]:
-        found = {name: one for name, one in self.found.items() if one is not None}
-        # The engines would take one for the other.
-        alike = {name.lower(): name for name in found}
-        for name in found:
-            if (other := alike[name.lower()]) != name:
-                raise InvalidInput(
-                    f"the query names the tables {name} and {other}, which SQL does not tell apart: name one "
-                    "of them in a query, or rename it"
-                )
-        return found
+        """Each once, in lower case: so the engines look for views."""
+        return {name.lower(): one for name, one in self.found.items() if one is not None}
 
     def _pinned(self, name: str) -> Pinned | None:
-        if name in self.given:
-            return opened(self.client, self.given[name], kafka=self.kafka)
+        known = next((pins for table, pins in self.given.items() if table.lower() == name.lower()), None)
+        if known is not None:
+            return opened(self.client, known, kafka=self.kafka)
         try:
             there = self.client.tables.exists(*table_name(name))
         except InvalidInput:
@@ -113,7 +115,7 @@ def rewritten(text: str, tables: Tables, syntax: Syntax) -> str:
         for count in range(len(names), 0, -1):
             name = ".".join(one.text for one in names[:count])
             if "." in name and tables.get(name) is not None:
-                pieces += [text[done : names[0].start], syntax.quoted(name)]
+                pieces += [text[done : names[0].start], syntax.quoted(name.lower())]
                 done = names[count - 1].end
                 break
     return "".join([*pieces, text[done:]])
