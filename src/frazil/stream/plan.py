@@ -122,7 +122,7 @@ def pipeline_plan(config: PipelineConfig, client: Client, spark: SparkConfig) ->
         topics = first = None
     if topics is not None and not topics:
         found.notes.append("no topic matches the pattern yet; those that come are read")
-    past = None if stamp is None else pending(stamp.positions)
+    past = None if first is None or stamp is None else pending(stamp.positions)
     # A round is of the history or of the log.
     apart = (0 if past is None else past.left, sum(topic.offsets for topic in topics or ()))
     return PipelinePlan(

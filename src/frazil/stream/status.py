@@ -50,6 +50,8 @@ class PipelineStatus:
     committed_at: datetime | None = None
     #: None: Kafka could not be asked, or is not the source.
     partitions: tuple[PartitionStatus, ...] | None = None
+    #: What it began with, if rows of that are still to be taken before the log.
+    history: Place | None = None
     #: How the table is kept; None: there is none.
     health: Health | None = None
     #: Why it would not go on, in words; empty if it would.
@@ -64,11 +66,6 @@ class PipelineStatus:
         return sum(part.lag or 0 for part in parts)
 
     @property
-    def history(self) -> Place | None:
-        """What it began with, if rows of that are still to be taken before the log."""
-        return None if self.stamp is None else pending(self.stamp.positions)
-
-    @property
     def watermark(self) -> datetime | None:
         if self.stamp is None or self.stamp.watermark is None:
             return None
@@ -81,6 +78,8 @@ def pipeline_status(config: PipelineConfig, client: Client) -> PipelineStatus:
     try:
         if isinstance(config.source, PostgresSource):
             look(config.source, config.name, found.stamp)
+        if found.stamp is not None:
+            found = replace(found, history=pending(found.stamp.positions))
         if not isinstance(config.source, KafkaSource):
             return found
         log = KafkaLog(config.source, timeout_seconds=COMMAND_SECONDS)

@@ -317,8 +317,11 @@ def test_a_log_that_was_trimmed(world: World) -> None:
     assert not tags(world, raw)
 
 
-def test_a_log_that_is_trimmed_until_the_tag_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is claimed then."""
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_log_that_is_trimmed_until_the_tag_is_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, needed: bool
+) -> None:
+    """Nothing is claimed then. A tag that was there, which the pipeline needs where it is, stays there."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -334,8 +337,13 @@ def test_a_log_that_is_trimmed_until_the_tag_is_there(world: World, monkeypatch:
             future.result()
         tag(self, snapshot)
 
+    first = min(metadata(world, raw)["snapshots"], key=lambda row: row["sequence-number"])["snapshot-id"]
+    if needed:
+        world.spark_sql(f"ALTER TABLE {{}}.`{raw}` CREATE TAG `frazil-history.{name}` AS OF VERSION {first}")
     monkeypatch.setattr(HistoryTable, "_tag", late)
     with pytest.raises(SourceChanged, match=f"offset 5 of {topic}-1, and the log was trimmed up to 7"):
         world.run(world.pipeline(topic, name, name=name, history=f"paths.{raw}"))
-    assert not tags(world, raw)
+    refs = metadata(world, raw)["refs"]
+    assert {refs[tag]["snapshot-id"] for tag in tags(world, raw)} == ({first} if needed else set())
+    assert refs["main"]["snapshot-id"] != first
     assert not world.exists(name) or not stamps(world, name, name)

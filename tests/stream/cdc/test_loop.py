@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +26,7 @@ from frazil.stream.config.model import (
     PipelineConfig,
     TableConfig,
 )
-from frazil.stream.events import RoundRetried
+from frazil.stream.events import CaughtUp, RoundRetried
 from frazil.stream.rounds import RoundPlan, share
 from frazil.stream.source import Slice
 from frazil.stream.tasks import Failure
@@ -54,7 +54,7 @@ class Events:
     def topics(self) -> list[str]:
         return [TOPIC]
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
         self.begun += 1
         self.ends = [end + self.traffic for end in self.ends]
 
@@ -202,6 +202,27 @@ def test_tables_of_one_connection_wait_until_all_can_say_where_they_are() -> Non
         line.rests_until = 0.0
     loop._take_round()
     assert (events.begun, lane.next) == (1, (4, 4))
+
+
+def test_a_table_that_is_not_opened_is_nowhere_yet() -> None:
+    """Where it goes on only its stamp tells. Until then nothing is done or caught up, or begins anew."""
+    events, lane = Events([4, 4], set()), MadeUpLane(2)
+    loop, line = loop_over(events, lane)
+    loop._goal = lambda stamps: all(stamp.positions[TOPIC].next == (4, 4) for stamp in stamps.values())
+    line.opened, lane.refused = False, 1
+    loop._take_round()
+    loop._idle()
+    assert (loop._stamps(), loop._ended()) == ({}, False)
+    line.rests_until = 0.0
+    loop._take_round()
+    assert (lane.next, loop._ended()) == ((4, 4), True)
+    assert not any(isinstance(event, CaughtUp) for event in events.told)
+    line.rests_until = float("inf")
+    loop._idle()
+    assert not any(isinstance(event, CaughtUp) for event in events.told)
+    line.rests_until = 0.0
+    loop._idle()
+    assert isinstance(events.told[-1], CaughtUp)
 
 
 def test_a_round_that_was_to_end_earlier_and_is_shorter_anyway() -> None:

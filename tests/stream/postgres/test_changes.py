@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import pytest
 from tests.stream.cdc.test_loop import TOPIC, Events, MadeUpLane, loop_over
@@ -25,7 +25,7 @@ def test_tables_that_were_read_from_two_servers_do_not_go_on() -> None:
         for topic, server in (("a", "postgresql:1/1/d"), ("b", "postgresql:1/2/d"))
     }
     with pytest.raises(SourceChanged, match=r"several servers \(a postgresql:1/1/d, b postgresql:1/2/d\)"):
-        feed.begin(stamps, Limits())
+        feed.begin(stamps, Limits(), set())
 
 
 def test_what_a_table_without_a_stamp_has_to_say_is_not_kept() -> None:
@@ -38,7 +38,7 @@ def test_what_a_table_without_a_stamp_has_to_say_is_not_kept() -> None:
     feed._feed._session = session
     for topic in feed.topics():
         session._streamed(changes(70, topic=topic))
-    feed.begin({"well": MadeUpLane(2).stamp}, Limits())
+    feed.begin({"well": MadeUpLane(2).stamp}, Limits(), {"failed"})
     assert {topic: len(log.chunks) for topic, log in session._logs.items()} == {"failed": 0, "well": 1}
 
 
@@ -55,8 +55,8 @@ class _Database(Events):
         self.changes._feed._session = session
         return session
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
-        self.changes.begin(stamps, limits)
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
+        self.changes.begin(stamps, limits, stopped)
 
     def plan(self, topic: str, stamp: Stamp, limits: Limits) -> RoundPlan:
         return self.changes.plan(topic, stamp, limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
@@ -46,7 +46,7 @@ class HotFeed:
     def topics(self) -> Sequence[str]:
         return sorted(self._tables)
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
         """Each topic is planned alone."""
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.bootstrap.hold import Hold
@@ -29,7 +29,7 @@ class HistoryChanges(KafkaChanges):
         self._place: Place | None = None
         self._hold = Hold(table, self._log.look)
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
         found = [pending(stamp.positions) for stamp in stamps.values()]
         self._place = next((place for place in found if place is not None), None)
         if stamps:

@@ -69,13 +69,18 @@ class HistoryTable:
         files = history_files(storage, metadata, str(self), choice.snapshot, column)
         place = Place(str(self), str(metadata["table-uuid"]), choice.snapshot.id, files.total, column)
         self._files = place, files
+        before = TableHistory(metadata).ref(self._tagged)
         self._tag(place.snapshot)
         reach("history.pinned")
         try:
             # Tiering may have trimmed it until it met the tag.
             require_held(str(self), choice.positions, look())
         except FrazilError:
-            self.release()
+            if before is None:
+                self.release()
+            else:
+                # Of a reset that comes to nothing: where the pipeline is, it needs what was tagged.
+                self._tag(before)
             raise
         return log.source, {**choice.positions, place.topic: place.position()}
 

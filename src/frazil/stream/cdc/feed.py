@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -34,8 +34,8 @@ class ChangeFeed(Protocol):
     def topics(self) -> Sequence[str]:
         """Those there are now, one for each table; a round looks once."""
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
-        """A round follows, from these stamps, by topic."""
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
+        """A round follows, from these stamps, by topic. `stopped`: topics of tables that cannot go on."""
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         """Identity and positions for a table that is new."""
@@ -105,10 +105,10 @@ class KafkaChanges:
         self._seen |= self._view.topics.keys()
         return sorted(self._view.topics)
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
         """Each topic is planned alone; nobody asks for those of tables that stopped."""
         if self._source.pattern is None:
-            self._log.select(topic for topic in self._source.topics if topic in stamps)
+            self._log.select(topic for topic in self._source.topics if topic not in stopped)
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), {topic: self._log.start(self._source.start)[topic]}

@@ -78,8 +78,10 @@ class ChangeLoop(Loop):
         return done.again or bool(done.plans and waiting)
 
     def _idle(self) -> None:
-        """There was nothing to read."""
-        self._observer.notify(CaughtUp(self.name))
+        """There was nothing to read. A table that rests may have something."""
+        lines = self._lines.values()
+        if not self._opening and all(line.ready for line in lines if line.error is None):
+            self._observer.notify(CaughtUp(self.name))
 
     def _take_care(self, lines: Sequence[Line]) -> None:
         """Of the tables of lanes that were just committed."""
@@ -155,14 +157,15 @@ class ChangeLoop(Loop):
 
     def _turns(self) -> list[LaneTurn]:
         turns: list[LaneTurn] = []
-        if self._feed.joint and any(line.error is None and not line.opened for line in self._lines.values()):
+        if self._feed.joint and self._opening:
             return turns
         # A table whose keys cannot be had holds up nobody else.
         ready = [
             line for line in self._chosen() if self._guarded(line, functools.partial(self._unlock, line))
         ]
         keys_end = self._keys.end([str(table) for line in ready for table in line.lane.tables])
-        self._feed.begin(self._stamps(), self._limits(keys_end))
+        stopped = {topic for topic, line in self._lines.items() if line.error is not None}
+        self._feed.begin(self._stamps(), self._limits(keys_end), stopped)
         limits = self._limits(keys_end, len(ready) or 1)
         for line in ready:
             turn = self._guarded(line, functools.partial(self._turn, line, limits))
@@ -390,11 +393,18 @@ class ChangeLoop(Loop):
         """Whether a bounded run is done, or no table can go on."""
         if self._lines and all(line.error is not None for line in self._lines.values()):
             return True
-        return self._goal is not None and self._goal(self._stamps())
+        return self._goal is not None and not self._opening and self._goal(self._stamps())
+
+    @property
+    def _opening(self) -> bool:
+        """Whether it is not known yet where some table goes on."""
+        return any(line.error is None and not line.opened for line in self._lines.values())
 
     def _stamps(self) -> dict[str, Stamp]:
-        """Of the lanes that go on, by topic."""
-        return {topic: line.lane.stamp for topic, line in self._lines.items() if line.error is None}
+        """Of the lanes that go on, by topic. One that is not opened has none: a table that was written to
+        would seem to be new."""
+        lines = self._lines.items()
+        return {topic: line.lane.stamp for topic, line in lines if line.error is None and line.opened}
 
     def _pause(self) -> float:
         """Until the next round is due, or a lane that rests is ready again."""

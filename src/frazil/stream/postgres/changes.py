@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from frazil.core.errors import SourceChanged
@@ -28,22 +28,18 @@ class PostgresChanges:
         self._source: str | None = None
         self._planned: RoundPlan | None = None
         self._together: Stamp | None = None
-        #: Topics that were told of; those of them that have no stamp cannot go on.
-        self._known: set[str] = set()
 
     def topics(self) -> Sequence[str]:
-        found = self._feed.topics()
-        self._known |= set(found)
-        return found
+        return self._feed.topics()
 
     def first(self, topic: str) -> tuple[str, dict[str, Position]]:
         if self._source is None:
             self._source, _ = self._feed.first()
         return self._source, {}
 
-    def begin(self, stamps: Mapping[str, Stamp], limits: Limits) -> None:
+    def begin(self, stamps: Mapping[str, Stamp], limits: Limits, stopped: Set[str]) -> None:
         """What is in memory is cut into a round of all topics."""
-        self._feed.stop(self._known - set(stamps))
+        self._feed.stop(stopped)
         if not stamps:
             self._planned = None
             return
