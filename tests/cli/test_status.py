@@ -112,6 +112,7 @@ def test_the_newest_commit_and_the_lag_of_each_partition(place: Place, command: 
         "read": 20,
         "written": 18,
         "watermark": "2026-01-01T00:00:00.000Z",
+        "history": None,
         "lag": 2,
         "partitions": [
             {"topic": place.name, "partition": 0, "next": 1, "end": 3, "lag": 2},
