@@ -107,8 +107,11 @@ def watch(parent: int, seen: dict[int, str], ended: threading.Event) -> None:
         for entry in Path("/proc").iterdir():
             # It may end while it is looked at.
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and _parent(entry) == parent:
-                    seen[int(entry.name)] = (entry / "cmdline").read_text(errors="replace")
+                if not entry.name.isdigit() or _parent(entry) != parent:
+                    continue
+                # Of one that has ended, and that nobody has waited for yet, it is empty.
+                if command := (entry / "cmdline").read_text(errors="replace"):
+                    seen[int(entry.name)] = command
 
 
 def _parent(entry: Path) -> int:
