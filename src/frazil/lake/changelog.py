@@ -98,7 +98,7 @@ def changelog_of(
     net: bool = False,
 ) -> Changelog:
     """From a table's metadata document. `key`: None for the table's identifier fields, () for no key."""
-    found = snapshot_range(TableHistory(metadata), table, since, until)
+    found = snapshot_range(TableHistory(metadata), table, since, until, net=net)
     newest = found.steps[-1] if found.steps else found.start
     at = None if until is None or newest is None else newest.schema_id
     shape, columns = shape_of(metadata, table, at), identifier_fields(metadata, table, at)
