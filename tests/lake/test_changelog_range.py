@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -49,6 +50,56 @@ def steps(found: TableHistory, since: Any = None, until: Any = None) -> list[int
 )
 def test_moments(since: Any, until: Any, wanted: list[int | None]) -> None:
     assert steps(ROLLED, since, until) == wanted
+
+
+def logged(known: TableHistory, *log: tuple[float, int]) -> TableHistory:
+    """The same with what main pointed at from so many seconds on."""
+    rows = [{"timestamp-ms": int(seconds * 1000), "snapshot-id": number} for seconds, number in log]
+    documents: list[dict[str, Any]] = [
+        {"snapshot-id": one.id, "parent-snapshot-id": one.parent, "timestamp-ms": one.millis}
+        for one in known.snapshots()
+    ]
+    refs = {"main": {"snapshot-id": known.head, "type": "branch"}}
+    return TableHistory({"snapshots": documents, "refs": refs, "snapshot-log": rows})
+
+
+def seconds(count: float) -> datetime:
+    return datetime.fromtimestamp(count, UTC)
+
+
+def test_main_was_moved_to_an_older_snapshot_of_a_branch() -> None:
+    """At 5, as a correction is published: reports of 4 and of 6 tell it, and once."""
+    moved = logged(history((1, None), (2, 1), (3, 2), head=3), (1, 1), (2, 2), (5, 3))
+    assert steps(moved, seconds(1), seconds(4)) == [1, 2]
+    assert steps(moved, seconds(4), seconds(6)) == [2, 3]
+    assert steps(moved, seconds(6)) == [3]
+    found = [moved.before(seconds(at)) for at in (1, 2, 4, 5, 6)]
+    assert [None if one is None else one.id for one in found] == [None, 1, 2, 2, 3]
+
+
+def test_a_time_before_a_rollback_is_of_what_the_table_was_then() -> None:
+    rolled = logged(ROLLED, (1, 1), (2, 2), (4, 4), (4.5, 2), (4.6, 3), (5, 5))
+    assert steps(rolled, seconds(2), seconds(4.2)) == [2, 4]
+    with pytest.raises(HistoryChanged, match=r"rolled back.*since=2"):
+        steps(rolled, seconds(4.2))
+    # Who begins then takes what main got since.
+    then = rolled.before(seconds(4.2))
+    assert then is not None
+    assert then.id == 2
+
+
+def test_only_the_two_are_compared_where_only_the_difference_counts() -> None:
+    """What was between them expired."""
+    kept = history((2, 1), (5, 4), head=5)
+    made = snapshot_range(kept, "t", 2, 5, net=True)
+    assert made.start is not None
+    assert (made.start.id, [one.id for one in made.steps]) == (2, [5])
+    with pytest.raises(HistoryChanged, match="cannot be told"):
+        snapshot_range(kept, "t", 2, 5)
+    with pytest.raises(HistoryChanged, match="rolled back"):
+        snapshot_range(ROLLED, "t", 4, None, net=True)
+    with pytest.raises(HistoryChanged, match="comes after"):
+        snapshot_range(ROLLED, "t", 5, 2, net=True)
 
 
 def test_a_table_without_snapshots() -> None:

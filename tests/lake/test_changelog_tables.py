@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyiceberg.catalog import Catalog, load_catalog
@@ -188,6 +190,57 @@ def test_moments_and_rollbacks(make: Make, client: Client) -> None:
     with pytest.raises(HistoryChanged, match=f"rolled back.*since={middle}"):
         read_changes(client, name_of(table), since=lost)
     assert brief(client, table, since=middle) == ["0+4d"]
+
+
+def test_snapshots_between_two_that_were_kept_expired(make: Make, client: Client) -> None:
+    table = make()
+    table.append(words(n1="a", n2="b"))
+    table.manage_snapshots().create_tag(head(table), "report").commit()
+    become(table, words(n1="A", n2="b", n3="c"))
+    middle = head(table)
+    become(table, words(n1="B", n2="b"))
+    last = head(table)
+    whole = brief(client, table, since="report", key=["id"], net=True)
+    table.maintenance.expire_snapshots().by_id(middle).commit()
+    rows = rows_of(read_changes(client, name_of(table), since="report", key=["id"], net=True))
+    assert {row["_commit_snapshot_id"] for row in rows} == {last}
+    assert [text[1:] for text in whole] == ["<1a", ">1B"]
+    assert [text[1:] for text in brief(client, table, since="report", key=["id"], net=True)] == ["<1a", ">1B"]
+    with pytest.raises(HistoryChanged, match="--net"):
+        read_changes(client, name_of(table), since="report")
+
+
+def test_a_file_that_was_added_twice_has_its_rows_twice(make: Make, client: Client, tmp_path: Path) -> None:
+    table, path = make(), tmp_path / "words.parquet"
+    pq.write_table(words(n1="a"), path)
+    table.add_files([path.as_uri()])
+    first = head(table)
+    table.refresh().add_files([path.as_uri()], check_duplicate_files=False)
+    assert len(table.refresh().scan().to_arrow()) == 2
+    assert brief(client, table, since=first) == ["0+1a"]
+    become(table, words(n1="a"))
+    assert brief(client, table, since=first, net=True) == []
+
+
+def test_columns_of_files_of_others_are_found_after_they_were_renamed(
+    make: Make, client: Client, tmp_path: Path
+) -> None:
+    """Files that were not written for the table have no ids, and it says what their names stand for."""
+    inside = pa.struct([pa.field("city", pa.string())])
+    schema = pa.schema(
+        [pa.field("id", pa.int64()), pa.field("word", pa.string()), pa.field("places", pa.list_(inside))]
+    )
+    table, path = make(schema), tmp_path / "words.parquet"
+    row = {"id": 1, "word": "a", "places": [{"city": "Oslo"}]}
+    pq.write_table(pa.Table.from_pylist([row], schema), path)
+    table.add_files([path.as_uri()])
+    with table.update_schema() as change:
+        change.rename_column("word", "text")
+        change.rename_column("places.element.city", "town")
+    wanted = {"id": 1, "text": "a", "places": [{"town": "Oslo"}]}
+    assert table.refresh().scan().to_arrow().to_pylist() == [wanted]
+    (found,) = rows_of(read_changes(client, name_of(table)))
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def test_a_correction_is_told(make: Make, client: Client) -> None:

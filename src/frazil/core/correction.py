@@ -81,6 +81,8 @@ class Recipe(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sql: str = ""
     #: Other hot tables that the query names are read with the tails of their logs.
     fresh: bool = False
+    #: Of the session: what times without a zone are in, of the range and of the query.
+    zone: str = ""
     #: Instead of both: offsets of the log, by topic and partition, and the pipeline that reads them.
     offsets: dict[str, dict[int, tuple[int, int]]] = {}
     pipeline: str = ""

@@ -23,6 +23,7 @@ from frazil.lake.history import TableHistory
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.live import LiveFiles, Target
 from frazil.lake.manifests import Manifests
+from frazil.lake.name_mapping import names_of
 from frazil.lake.pruning import KeyPartitions, KeyRanges
 from frazil.lake.storage import Inputs
 
@@ -68,6 +69,7 @@ class ArrowScan:
             for each in metadata.get("partition-specs") or ()
         }
         self._elsewhere = columns_elsewhere(metadata, specs)
+        self._names = names_of(metadata)
         self._matcher = _matcher(wanted)
         self._ranges = None if wanted is None else KeyRanges(wanted.schema, wanted.keys)
         if manifests is None:
@@ -102,7 +104,7 @@ class ArrowScan:
         file, found = target.file, []
         own, shared = self._deleted.positions(target)
         gone = positions_of(own | shared)
-        with open_rows(self._storage, file.path, file.format) as rows:
+        with open_rows(self._storage, file.path, file.format, self._names) as rows:
             rows.require(file.path, self._columns.schema, self._elsewhere.get(file.spec_id, frozenset()))
             for group in rows.groups():
                 if self._ranges is not None and not self._ranges.meet_group(group):

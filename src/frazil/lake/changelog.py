@@ -38,6 +38,7 @@ from frazil.lake.changelog_range import Moment, SnapshotRange, snapshot_range
 from frazil.lake.changelog_rows import Shape, SignedRows, UnitReader
 from frazil.lake.changelog_units import Commit, TableFiles
 from frazil.lake.history import TableHistory
+from frazil.lake.name_mapping import names_of
 from frazil.lake.places import PlacedFiles, ReadKeys
 from frazil.lake.row_bytes import digests
 
@@ -98,7 +99,7 @@ def changelog_of(
     net: bool = False,
 ) -> Changelog:
     """From a table's metadata document. `key`: None for the table's identifier fields, () for no key."""
-    found = snapshot_range(TableHistory(metadata), table, since, until)
+    found = snapshot_range(TableHistory(metadata), table, since, until, net=net)
     newest = found.steps[-1] if found.steps else found.start
     at = None if until is None or newest is None else newest.schema_id
     shape, columns = shape_of(metadata, table, at), identifier_fields(metadata, table, at)
@@ -235,7 +236,7 @@ def shape_of(
         number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
         for number, spec in specs_of(metadata, schema).items()
     }
-    return Shape(schema, columns_of(_schemas(metadata)), elsewhere)
+    return Shape(schema, columns_of(_schemas(metadata)), elsewhere, names_of(metadata))
 
 
 def specs_of(metadata: Mapping[str, Any], schema: Schema) -> dict[int, PartitionSpec]:

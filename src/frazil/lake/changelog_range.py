@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound
@@ -23,9 +23,11 @@ class SnapshotRange:
 
 
 def snapshot_range(
-    history: TableHistory, table: str, since: Moment | None, until: Moment | None
+    history: TableHistory, table: str, since: Moment | None, until: Moment | None, *, net: bool = False
 ) -> SnapshotRange:
     """`since`: None for all that is known; `until`: None for main as it is now.
+
+    `net`: snapshots between the two need not be there, because only the two are compared then.
 
     NotFound: there is no such snapshot. HistoryChanged: the one does not lead to the other.
     """
@@ -43,7 +45,21 @@ def snapshot_range(
     oldest = found[-1]
     if start is None and oldest.parent is None:
         return SnapshotRange(None, tuple(found[::-1]))
+    first = _found(history, start)
+    if net and first is not None and not _related(history, first.id, end):
+        return SnapshotRange(first, (_whole(found[0]),))
     raise HistoryChanged(_why_not(history, table, start, end, oldest))
+
+
+def _related(history: TableHistory, start: int, end: int) -> bool:
+    """Whether what is there shows how the one became the other: by a rollback, or on two branches."""
+    below = {snapshot.id for snapshot in history.ancestry(end)}
+    return any(snapshot.id in below for snapshot in history.ancestry(start))
+
+
+def _whole(snapshot: TableSnapshot) -> TableSnapshot:
+    """It stands for all commits up to it, whatever it did itself."""
+    return replace(snapshot, operation="overwrite", summary={})
 
 
 def _found(history: TableHistory, snapshot_id: int | None) -> TableSnapshot | None:
@@ -82,8 +98,11 @@ def _parsed(history: TableHistory, table: str, which: str, text: str) -> int | d
 
 
 def _at(history: TableHistory, table: str, which: str, moment: datetime) -> int | None:
-    """The newest of main's snapshots that was there at the time."""
+    """What the table was at the time; without its log, the newest of main's snapshots that is no younger."""
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    then = history.main_at(moment)
+    if then is not None:
+        return then.id
     oldest = None
     for snapshot in history.ancestry():
         if snapshot.time <= moment:
@@ -118,7 +137,8 @@ def _why_not(history: TableHistory, table: str, start: int | None, end: int, old
         )
     return (
         f"the changes of the table {table} between the snapshots {start} and {end} cannot be told: those "
-        f"before {oldest.id} expired, or the table was rolled back. {_oldest(history)}"
+        f"before {oldest.id} expired, or the table was rolled back. What is different in the end is told "
+        f"by --net (net=True). {_oldest(history)}"
     )
 
 

@@ -130,6 +130,8 @@ class TableFiles:
             )
         live = self.live(snapshot)
         new = [file for file in live.data if file.sequence == snapshot.sequence]
+        # In the order of `diff`: some may have been taken while the parent was there.
+        new.sort(key=lambda file: file.path)
         return commit_of(snapshot, ordinal, [Unit(None, live.target(file)) for file in new])
 
     def whole(self, snapshot: TableSnapshot, ordinal: int) -> Commit:
@@ -140,11 +142,11 @@ class TableFiles:
 
 def diff(before: LiveFiles, after: LiveFiles) -> list[Unit]:
     """Data files that came or went, and those whose delete files are others, by path."""
-    old, new = _by_path(before.data), _by_path(after.data)
-    units = [Unit(before.target(old[path]), None) for path in old.keys() - new.keys()]
-    units += [Unit(None, after.target(new[path])) for path in new.keys() - old.keys()]
-    for path in old.keys() & new.keys():
-        was, now = before.target(old[path]), after.target(new[path])
+    old, new = _by_place(before.data), _by_place(after.data)
+    units = [Unit(before.target(old[place]), None) for place in old.keys() - new.keys()]
+    units += [Unit(None, after.target(new[place])) for place in new.keys() - old.keys()]
+    for place in old.keys() & new.keys():
+        was, now = before.target(old[place]), after.target(new[place])
         if _deletes(was).keys() != _deletes(now).keys():
             units.append(Unit(was, now))
     return sorted(units, key=lambda unit: (unit.file.path, unit.before is None))
@@ -165,8 +167,16 @@ def _rows(live: LiveFiles) -> int | None:
     return count
 
 
-def _by_path(files: Iterable[ContentFile]) -> dict[str, ContentFile]:
-    return {file.path: file for file in files if file.content == DATA}
+def _by_place(files: Iterable[ContentFile]) -> dict[tuple[str, int, int], ContentFile]:
+    """By path and commit; one that others added several times has its rows as often, as for every reader."""
+    found: dict[tuple[str, int, int], ContentFile] = {}
+    for file in files:
+        if file.content == DATA:
+            times = 0
+            while (file.path, file.sequence, times) in found:
+                times += 1
+            found[file.path, file.sequence, times] = file
+    return found
 
 
 def _deletes(target: Target | None) -> dict[_FileId, ContentFile]:

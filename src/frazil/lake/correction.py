@@ -21,6 +21,9 @@ from frazil.lake.java import java_errors
 from frazil.lake.table import LakeTable
 
 T = TypeVar("T")
+#: Iceberg's word for the snapshot whose files a commit took over. When that one expires, Iceberg before 1.10
+#: deletes all that it added, because it is not in main's history, unless the commit says so.
+_PICKED = "source-snapshot-id"
 
 
 class Replacement(Protocol):
@@ -132,8 +135,10 @@ class _Publish(Delivery[Published]):
         return refs.replaceBranch(MAIN, self.snapshot).removeBranch(self.branch)
 
     def _overwrite(self, table: LakeTable, transaction: Any) -> Staged:
-        told = _told(self.correction, self.recipe)
-        return stage_unstamped(table, transaction, self.replacement.at(table), told, MAIN, self.branch)
+        delta, told = self.replacement.at(table), _told(self.correction, self.recipe)
+        if delta.copied:
+            told[_PICKED] = str(self.snapshot)
+        return stage_unstamped(table, transaction, delta, told, MAIN, self.branch)
 
 
 @dataclass(kw_only=True)

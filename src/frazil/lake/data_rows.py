@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.avro_rows import avro_batches
-from frazil.lake.fitting import Fitter
+from frazil.lake.fitting import Fitter, relabelled
+from frazil.lake.name_mapping import NONE, Names, has_ids, with_id
 from frazil.lake.projection import field_id, projected
 from frazil.lake.storage import Inputs
 
@@ -68,10 +69,27 @@ class Columns:
 class DataRows(ABC):
     """An open file."""
 
-    @cached_property
+    #: Which columns its names stand for, if it has no ids.
+    mapping: Names = NONE
+
     @abstractmethod
+    def _columns(self) -> Iterator[pa.Field]:
+        """Those that the file has at its top, as it describes them."""
+
+    @cached_property
     def columns(self) -> tuple[pa.Field, ...]:
         """Those that the file has at its top."""
+        found = tuple(self._columns())
+        if has_ids(found):
+            self.mapping = NONE
+        return tuple(with_id(column, self.mapping) for column in found)
+
+    def told(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the file with all that is known of its columns."""
+        columns = {column.name: column for column in self.columns}
+        if not self.mapping:
+            return batch
+        return relabelled(batch, pa.schema([columns[name] for name in batch.schema.names]))
 
     @abstractmethod
     def groups(self) -> Iterator[RowGroup]:
@@ -101,14 +119,19 @@ class DataRows(ABC):
 
 
 @contextmanager
-def open_rows(storage: Inputs, path: str, format_: str) -> Iterator[DataRows]:
-    """StorageError: it cannot be read, also while it is read inside."""
+def open_rows(storage: Inputs, path: str, format_: str, mapping: Names = NONE) -> Iterator[DataRows]:
+    """StorageError: it cannot be read, also while it is read inside.
+
+    `mapping`: what the table says of names in files without ids; else those of now are compared.
+    """
     kind = _FORMATS.get(format_)
     if kind is None:
         raise Unsupported(f"{path} is in the format {format_}; frazil reads {', '.join(_FORMATS)}")
     with storage.open_input(path) as source, storage.reading(path):
         try:
-            yield kind(source, path)
+            rows: DataRows = kind(source, path)
+            rows.mapping = mapping
+            yield rows
         except pa.ArrowException as error:
             raise StorageError(f"read {path}: {error}") from None
 
@@ -125,9 +148,8 @@ class _ParquetRows(DataRows):
     def __init__(self, source: pa.NativeFile, _: str) -> None:
         self.file = pq.ParquetFile(source, pre_buffer=True)
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self.file.schema_arrow)
+    def _columns(self) -> Iterator[pa.Field]:
+        yield from self.file.schema_arrow
 
     @cached_property
     def leaves(self) -> dict[str, int]:
@@ -163,7 +185,9 @@ class _ParquetGroup(RowGroup):
         if not names:
             return []
         table = self._rows.file.read_row_group(self._number, columns=names, use_threads=False)
-        return table.combine_chunks().to_batches() if table.num_rows else []
+        if not table.num_rows:
+            return []
+        return [self._rows.told(batch) for batch in table.combine_chunks().to_batches()]
 
 
 class _OrcRows(DataRows):
@@ -172,14 +196,13 @@ class _OrcRows(DataRows):
 
         self.file = orc.ORCFile(source)
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self.file.schema)
+    def _columns(self) -> Iterator[pa.Field]:
+        yield from self.file.schema
 
     def groups(self) -> Iterator[RowGroup]:
         first = 0
         for number in range(self.file.nstripes):
-            batch = self.file.read_stripe(number)
+            batch = self.told(self.file.read_stripe(number))
             yield _Held(first, batch)
             first += len(batch)
 
@@ -188,14 +211,13 @@ class _AvroRows(DataRows):
     def __init__(self, source: pa.NativeFile, path: str) -> None:
         self._batches = list(avro_batches(path, source, _AVRO_ROWS))
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self._batches[0].schema) if self._batches else ()
+    def _columns(self) -> Iterator[pa.Field]:
+        yield from self._batches[0].schema if self._batches else ()
 
     def groups(self) -> Iterator[RowGroup]:
         first = 0
         for batch in self._batches:
-            yield _Held(first, batch)
+            yield _Held(first, self.told(batch))
             first += len(batch)
 
 

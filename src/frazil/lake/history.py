@@ -61,6 +61,10 @@ class TableHistory:
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self._snapshots = {int(row["snapshot-id"]): _snapshot(row) for row in metadata.get("snapshots") or ()}
         self._refs = {name: int(ref["snapshot-id"]) for name, ref in (metadata.get("refs") or {}).items()}
+        self._log = [
+            (datetime.fromtimestamp(int(row["timestamp-ms"]) / 1000, UTC), int(row["snapshot-id"]))
+            for row in metadata.get("snapshot-log") or ()
+        ]
         current = self._refs.get("main", metadata.get("current-snapshot-id"))
         #: What main points at; None in a table without a snapshot.
         self.head: int | None = None if current in (None, -1) else int(current)
@@ -107,11 +111,33 @@ class TableHistory:
             f"snapshots after {after} and up to {oldest} expired before they were read, or were rolled back"
         )
 
+    def main_at(self, moment: datetime, *, before: bool = False) -> TableSnapshot | None:
+        """What main pointed at then, or just before then; None: the table's log does not go back so far.
+
+        A snapshot's own time does not tell: main may be moved to one of a branch that is older, or back.
+        """
+        found = None
+        for time, snapshot_id in self._log:
+            if time < moment or (time == moment and not before):
+                found = snapshot_id
+        return None if found is None else self._snapshots.get(found)
+
+    def taken_at(self, moment: datetime, *, before: bool = False) -> TableSnapshot | None:
+        """The newest of main's snapshots that main had then; None: the table's log does not tell."""
+        then = self.main_at(moment, before=before)
+        if then is None:
+            return None
+        line = {snapshot.id for snapshot in self.ancestry()}
+        return next((snapshot for snapshot in self.ancestry(then.id) if snapshot.id in line), None)
+
     def before(self, moment: datetime) -> TableSnapshot | None:
-        """The newest of main's snapshots that was committed before; None: the first one came later.
+        """The newest of main's snapshots that it had before; None: the first one came later.
 
         Rewritten: what was then expired.
         """
+        taken = self.taken_at(moment, before=True)
+        if taken is not None:
+            return taken
         oldest = None
         for snapshot in self.ancestry():
             if snapshot.time < moment:

@@ -61,9 +61,14 @@ class Shop:
     catalog: str
 
     def table(
-        self, *rows: tuple[Any, ...], version: int = 2, key: Sequence[str] = (), parts: Sequence[str] = ()
+        self,
+        *rows: tuple[Any, ...],
+        version: int = 2,
+        key: Sequence[str] = (),
+        parts: Sequence[str] = (),
+        prefix: str = "t",
     ) -> Orders:
-        name = f"correct.t{os.getpid()}_{next(_numbers)}"
+        name = f"correct.{prefix}{os.getpid()}_{next(_numbers)}"
         namespace, table = name.split(".")
         self.lake.create((namespace,), table, COLUMNS, parse_partitioning(parts), _DELETES, version, key)
         made = Orders(self, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
@@ -11,6 +12,7 @@ import pytest
 from tests.hot.correct.conftest import FIRST, RANGE, SECOND, Orders, Shop, row
 
 import frazil
+from frazil.client.naming import identifier
 from frazil.core.errors import Conflict, InvalidInput, NotFound
 from frazil.hot.correct import corrections, drop, publish
 from frazil.hot.correct.api import Corrected
@@ -18,7 +20,9 @@ from frazil.hot.correct.difference import Tally
 from frazil.hot.correct.replacing import Replacing
 from frazil.lake.changelog import read_changes
 from frazil.lake.correction import CorrectionBranch
+from frazil.lake.table import LakeTable
 
+ZONE = "spark.sql.session.timeZone"
 DOUBLED = (
     "SELECT id, day, 'fixed' AS word, CAST(amount * 2 AS decimal(10, 2)) AS amount FROM {name} WHERE {range}"
 )
@@ -245,6 +249,73 @@ def test_two_publish_the_same(shop: Shop, monkeypatch: pytest.MonkeyPatch, place
     done = publish_it(orders, made)
     assert done.correction.snapshot == others[0].correction.snapshot == orders.head()
     assert orders.rows() == Counter([fixed(1), row(10, SECOND), row(11, SECOND)])
+
+
+def test_a_table_with_capitals_in_its_name(shop: Shop) -> None:
+    orders = shop.table(row(1), row(10, SECOND), prefix="Orders")
+    publish_it(orders, correct(orders))
+    assert orders.rows() == Counter([fixed(1), row(10, SECOND)])
+
+
+def test_times_are_those_of_the_session_that_it_was_made_in(shop: Shop) -> None:
+    """The second of January begins in Oslo while it is the first in UTC."""
+    orders = shop.table(row(1), row(10, SECOND))
+    where = "CAST(day AS TIMESTAMP) < TIMESTAMP '2026-01-01 23:30:00Z'"
+    zone = str(shop.spark.conf.get(ZONE))
+    shop.spark.conf.set(ZONE, "Europe/Oslo")
+    try:
+        made = correct(orders, where=where)
+    finally:
+        shop.spark.conf.set(ZONE, zone)
+    orders.append(row(20, date(2026, 2, 1)))
+    assert publish_it(orders, made).published == "overwrite"
+    assert str(shop.spark.conf.get(ZONE)) == zone
+    both = [fixed(1), (10, SECOND, "fixed", row(10)[3] * 2)]
+    assert orders.rows() == Counter([*both, row(20, date(2026, 2, 1))])
+
+
+def test_the_branch_expires_as_versions_before_1_10_of_iceberg_do_it(shop: Shop) -> None:
+    """They look at what main's history says of its commits, not at which files are still there."""
+    orders = shop.table(row(1), row(10, SECOND))
+    made = correct(orders)
+    orders.append(row(11, SECOND))
+    assert publish_it(orders, made).published == "overwrite"
+    table = shop.lake.load(*identifier(orders.name))
+    before = table.operations.current()
+    assert made.correction.snapshot is not None
+    change = table.java.expireSnapshots().expireOlderThan(0).expireSnapshotId(made.correction.snapshot)
+    change.cleanExpiredFiles(False).commit()
+    table.refresh()
+    _clean_by_increments(shop, table, before, table.operations.current())
+    assert orders.rows() == Counter([fixed(1), row(10, SECOND), row(11, SECOND)])
+
+
+def _clean_by_increments(shop: Shop, table: LakeTable, before: Any, after: Any) -> None:
+    """What `RemoveSnapshots` did wherever main was the only branch."""
+    jvm: Any = shop.spark._jvm
+    loader = table.operations.getClass().getClassLoader()
+    kind = jvm.java.lang.Class.forName("org.apache.iceberg.IncrementalFileCleanup", True, loader)
+    made = next(iter(kind.getDeclaredConstructors()))
+    made.setAccessible(True)
+    threads = jvm.java.util.concurrent.Executors.newSingleThreadExecutor()
+    try:
+        given = _objects(shop, table.operations.io(), threads, threads, None)
+        cleanup = made.newInstance(given)
+        method = next(one for one in kind.getMethods() if one.getName() == "cleanFiles")
+        method.setAccessible(True)
+        level = next(one for one in method.getParameterTypes() if one.isEnum()).getEnumConstants()
+        everything = next(one for one in level if str(one) == "ALL")
+        method.invoke(cleanup, _objects(shop, before, after, everything))
+    finally:
+        threads.shutdown()
+
+
+def _objects(shop: Shop, *values: Any) -> Any:
+    gateway: Any = shop.spark.sparkContext._gateway
+    made = gateway.new_array(gateway.jvm.java.lang.Object, len(values))
+    for number, value in enumerate(values):
+        made[number] = value
+    return made
 
 
 def test_main_moved_to_the_branch_by_another_tool(shop: Shop) -> None:

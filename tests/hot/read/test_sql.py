@@ -105,9 +105,9 @@ def test_files_that_cannot_have_a_row_are_not_read(
     table.flush()
     opened: list[str] = []
 
-    def counted(storage: Any, path: str, format_: str) -> Any:
+    def counted(storage: Any, path: str, *how: Any) -> Any:
         opened.append(path)
-        return open_rows(storage, path, format_)
+        return open_rows(storage, path, *how)
 
     monkeypatch.setattr(arrow_scan, "open_rows", counted)
     for condition in ("id = 3", "id = 5", "day = '2026-01-04'", "day = DATE '2026-01-06'", "word = 'w5'"):

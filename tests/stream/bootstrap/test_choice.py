@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -50,6 +52,23 @@ def test_a_log_that_goes_on(bounds: tuple[tuple[int, int], ...]) -> None:
 def test_a_log_that_lost_records_is_refused(bounds: tuple[tuple[int, int], ...], told: str) -> None:
     with pytest.raises(SourceChanged, match=told):
         choose(_HISTORY, _table(5, 3), _log(*bounds))
+
+
+def test_a_snapshot_that_main_was_moved_to_later() -> None:
+    """It is older than that: the table did not have its rows then."""
+    table = _table(5, 3)
+    made = {
+        "snapshot-id": 8,
+        "parent-snapshot-id": 7,
+        "timestamp-ms": 1000,
+        "summary": {"operation": "overwrite"},
+    }
+    table |= {"snapshots": [*table["snapshots"], made], "current-snapshot-id": 8}
+    log = [{"timestamp-ms": at, "snapshot-id": number} for at, number in ((0, 7), (5000, 8))]
+    wanted = replace(_HISTORY, until=datetime.fromtimestamp(3, UTC))
+    assert choose(wanted, table | {"snapshot-log": log}, _log((0, 9), (0, 9))).snapshot.id == 7
+    later = replace(_HISTORY, until=datetime.fromtimestamp(5, UTC))
+    assert choose(later, table | {"snapshot-log": log}, _log((0, 9), (0, 9))).snapshot.id == 8
 
 
 def test_offsets_that_the_log_does_not_have() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from time import sleep
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
@@ -79,6 +81,40 @@ def test_from_a_time_on(source: Source, follow: Follow) -> None:
         follow(at=moment - timedelta(days=1)).claim()
     with pytest.raises(InvalidConfig, match="use earliest, latest or a time"):
         follow(at={"t": (0,)}).claim()
+
+
+def test_the_parent_expires_while_files_of_a_commit_are_taken(source: Source, follow: Follow) -> None:
+    parent = source.append(0)
+    limits = Limits(records_per_round=1, records_per_task=1)
+    follower = follow(changes=True, at="latest", limits=limits).claim()
+    append_files(source, *([number] for number in range(1, 9)))
+    taken = [*follower.ids(), *follower.ids()]
+    source.table.maintenance.expire_snapshots().by_id(parent).commit()
+    while found := follower.ids():
+        taken += found
+    assert sorted(taken) == list(range(1, 9))
+
+
+def test_from_a_time_before_main_was_moved_to_a_branch(source: Source, follow: Follow) -> None:
+    source.append(1)
+    source.table.manage_snapshots().create_branch(source.head, "audit").commit()
+    source.table.append(rows(2), branch="audit")
+    made = source.table.snapshot_by_name("audit")
+    assert made is not None
+    moment = datetime.fromtimestamp(made.timestamp_ms / 1000, UTC) + timedelta(milliseconds=20)
+    sleep(0.05)
+    source.table.manage_snapshots().set_current_snapshot(ref_name="audit").commit()
+    assert follow(at=moment).ids() == [2]
+
+
+def test_renamed_columns_of_files_that_were_not_written_for_it(
+    source: Source, follow: Follow, tmp_path: Path
+) -> None:
+    pq.write_table(rows(1), tmp_path / "rows.parquet")
+    source.table.add_files([(tmp_path / "rows.parquet").as_uri()])
+    with source.table.update_schema() as change:
+        change.rename_column("word", "text")
+    assert follow().round() == [{"id": 1, "text": "w1"}]
 
 
 def test_no_such_table(follow: Follow, source: Source) -> None:

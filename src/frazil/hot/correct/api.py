@@ -97,7 +97,7 @@ def correct(
             raise InvalidInput(f"the table {place} has no snapshot yet: there is nothing to correct")
         say(f"{place}: computing the range at snapshot {fork}")
         if wanted is None:
-            recipe = Recipe(where=where or "", sql=sql or "", fresh=fresh)
+            recipe = Recipe(where=where or "", sql=sql or "", fresh=fresh, zone=place.zone)
             require_range(place, recipe.where, fork)
             rows = computed(place, fork, recipe, kafka or {})
         else:
@@ -123,6 +123,9 @@ def publish(
     """
     with _opened(spark, name, catalog) as place:
         found = chosen(listed(place.metadata, str(place)), str(place), correction_id)
+        if found.recipe is not None:
+            # The range is what it was, wherever it is published.
+            place.use_zone(found.recipe.zone)
         return _published(place, found, kafka or {}, say)
 
 

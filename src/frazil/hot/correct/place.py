@@ -18,6 +18,7 @@ from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.hot.read.pins import Pinned, Pins
 from frazil.hot.read.spark import snapshot_frame
+from frazil.hot.read.sql import ZONE
 from frazil.hot.table import current_schema
 from frazil.lake.changelog import identifier_fields, shape_of, specs_of
 from frazil.lake.changelog_units import TableFiles
@@ -77,6 +78,17 @@ class Place:
         self.history = TableHistory(self.metadata)
         self.key = identifier_fields(self.metadata, str(self))
         self.format_version = int(self.metadata["format-version"])
+
+    @property
+    def zone(self) -> str:
+        """What times without a zone are in."""
+        return str(self.spark.conf.get(ZONE))
+
+    def use_zone(self, zone: str) -> None:
+        """Go on in a session with this zone; the caller's stays as it is."""
+        if zone and zone != self.zone:
+            self.spark = self.spark.newSession()
+            self.spark.conf.set(ZONE, zone)
 
     def pinned(self, snapshot: int) -> Pinned:
         """As an ordinary table, which has no tail: what is only in the log is no affair of corrections."""

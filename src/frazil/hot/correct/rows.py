@@ -75,7 +75,7 @@ def computed(place: Place, snapshot: int, recipe: Recipe, kafka: Mapping[str, st
     tables.found[place.query_name] = place.pinned(snapshot)
     found = query_frame(recipe.sql, tables, place.spark)
     for name, one in tables.named().items():
-        if one.pins.uuid == place.table.uuid and name != place.query_name:
+        if one.pins.uuid == place.table.uuid and name != place.query_name.lower():
             raise InvalidInput(
                 f"the query calls the table that is corrected {name}: write {place.query_name}"
             )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
+#: A setting of Spark's: what times without a zone are in.
+ZONE = "spark.sql.session.timeZone"
 #: Of columns while DuckDB is asked which of them it needs.
 _MARK = "frazil_c{table}_{column}_"
 #: What a column says that was not.
@@ -218,6 +220,8 @@ def query_frame(text: str, tables: Tables, spark: SparkSession) -> DataFrame:
     from frazil.stream.frames import require_query
 
     session = spark.newSession()
+    # A new one has what all began with, not what the caller has set since.
+    session.conf.set(ZONE, str(spark.conf.get(ZONE)))
     wanted = rewritten(text, tables, _spark_syntax(session))
     try:
         require_query(session, wanted)

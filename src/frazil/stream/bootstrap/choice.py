@@ -87,8 +87,9 @@ def _stamped(wanted: History, table: str, history: TableHistory, log: LogView) -
     rebuilds = rebuilds_in(snapshot.summary for snapshot in history.ancestry())
     seen: dict[str, Stamp] = {}
     pinned: TableSnapshot | None = None
-    for snapshot in history.ancestry():
-        if wanted.until is not None and snapshot.time > wanted.until:
+    then = None if wanted.until is None else history.taken_at(wanted.until)
+    for snapshot in history.ancestry(None if then is None else then.id):
+        if wanted.until is not None and then is None and snapshot.time > wanted.until:
             continue
         pinned = pinned or snapshot
         stamps = [stamp for stamp in _stamps(snapshot) if stamp.pipeline not in rebuilds]

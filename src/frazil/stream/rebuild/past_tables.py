@@ -13,6 +13,7 @@ from frazil.core.names import show
 from frazil.core.stamp import Position, Stamp
 from frazil.lake.authority import History
 from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
+from frazil.lake.name_mapping import names_of
 from frazil.lake.places import ReadKeys
 from frazil.stream.config.model import Limits, TableSource
 from frazil.stream.rebuild.past import BoundedFeed, Mask, first_stamp, tasks_for
@@ -67,7 +68,10 @@ class TablePast(BoundedFeed):
     def reader(self, stamp: Stamp) -> TableReader:
         metadata = self._metadata
         return TableReader(
-            self._keys.places(metadata), source_schema(metadata, self._name), identities(metadata)
+            self._keys.places(metadata),
+            source_schema(metadata, self._name),
+            identities(metadata),
+            names_of(metadata),
         )
 
     def covers(self, letters: pa.Table) -> Mask:

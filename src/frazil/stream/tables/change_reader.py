@@ -32,7 +32,7 @@ from frazil.lake.places import KeyedPlace, PlacedFiles
 from frazil.stream.source import RawBatch, Slice
 
 #: Of a metadata document: what tasks need of it.
-_LAYOUT = ("schemas", "schema", "current-schema-id", "partition-specs", "partition-spec")
+_LAYOUT = ("schemas", "schema", "current-schema-id", "partition-specs", "partition-spec", "properties")
 
 
 class ChangedPart(msgspec.Struct, frozen=True, omit_defaults=True):

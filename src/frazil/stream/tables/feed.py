@@ -18,6 +18,7 @@ from frazil.core.names import show
 from frazil.core.schema import Schema
 from frazil.core.stamp import Position, Stamp
 from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
+from frazil.lake.name_mapping import names_of
 from frazil.lake.places import ReadKeys
 from frazil.lake.scan import live_files
 from frazil.stream.config.model import Limits, TableSource
@@ -91,7 +92,10 @@ class TableFeed:
     def reader(self, stamp: Stamp) -> TableReader | ChangeReader:
         metadata = self._metadata or self._load()
         return TableReader(
-            self._keys.places(metadata), source_schema(metadata, self._name), identities(metadata)
+            self._keys.places(metadata),
+            source_schema(metadata, self._name),
+            identities(metadata),
+            names_of(metadata),
         )
 
     def landed(self, plan: RoundPlan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.avro_rows import avro_batches
+from frazil.lake.name_mapping import Names, has_ids, identified
 from frazil.lake.places import KeyedPlace, nearest
 from frazil.lake.projection import field_id, projected
 from frazil.lake.storage import FileStorage
@@ -35,6 +36,8 @@ class TableReader:
     schema: Schema
     #: By partition spec, the fields whose values may be in the partition instead of the file.
     identities: Mapping[int, frozenset[int]]
+    #: Of columns in files that were not written for the table.
+    names: Names = field(default_factory=dict)
 
     def read(self, slices: Sequence[Slice]) -> Iterator[RawBatch]:
         storages = {place.location: place.storage() for place in self.places}
@@ -42,7 +45,8 @@ class TableReader:
             storage = storages[nearest(self.places, part.topic).location]
             kind, spec, millis = part.version.split("/")
             with storage.open_input(part.topic) as source:
-                for first, batch in _guarded(storage, part, _batches(kind, source, part)):
+                for first, found in _guarded(storage, part, _batches(kind, source, part)):
+                    batch = found if has_ids(found.schema) else identified(found, self.names)
                     self._require_complete(part, batch.schema, int(spec))
                     yield _raw(part, first, projected(batch, self.schema), int(millis))
 
