@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
+_NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1000", "linger.ms": "5"}
 _COLUMNS = {"order_id": "long", "region": "string", "price": "decimal(15, 2)", "at": "timestamptz"}
 
 
@@ -191,12 +193,30 @@ def test_the_log_must_be_the_tables_own(orders: HotTable, kafka: Kafka) -> None:
 
 
 def test_what_is_not_delivered_is_an_error() -> None:
-    settings = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1000", "linger.ms": "5"}
-    sender = Sender("nowhere", settings)
+    sender = Sender("nowhere", _NOWHERE)
     sender.send([None] * 3, [b"{}"] * 3)
     with pytest.raises(Unavailable, match="3 records were not delivered to the topic nowhere"):
         sender.flush()
     sender.flush()
+
+
+def test_what_is_not_delivered_is_told_with_the_next_row() -> None:
+    """Rows may come one by one, and for days."""
+    sender = Sender("nowhere", _NOWHERE)
+    sender.send([None], [b"{}"])
+    time.sleep(2)
+    with pytest.raises(Unavailable, match="1 records were not delivered to the topic nowhere"):
+        sender.send([None], [b"{}"])
+
+
+def test_what_is_not_delivered_behind_an_error_is_told_too() -> None:
+    def put() -> None:
+        with Sender("nowhere", _NOWHERE) as sender:
+            sender.send([None] * 2, [b"{}"] * 2)
+            raise InvalidInput("a bad row")
+
+    with pytest.raises(InvalidInput, match=r"a bad row\. 2 records were not delivered"):
+        put()
 
 
 def test_a_spark_frame(orders: HotTable, spark: SparkSession) -> None:
