@@ -20,13 +20,14 @@ import frazil
 from frazil.client import Client
 from frazil.core.changes import Op
 from frazil.core.errors import InvalidInput, SourceChanged, Unavailable, Unsupported
+from frazil.core.schema import Field, Schema
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot import declare
 from frazil.hot.create import create
 from frazil.hot.table import HotTable
-from frazil.hot.write.fit import CHUNK
-from frazil.hot.write.put import Writer
+from frazil.hot.write.fit import CHUNK, Fit
+from frazil.hot.write.put import Writer, _batches
 from frazil.hot.write.sending import Sender
 from frazil.stream.cdc.decode.decoder import change_decoder
 from frazil.stream.config.model import JsonFormat
@@ -217,6 +218,19 @@ def test_what_is_not_delivered_behind_an_error_is_told_too() -> None:
 
     with pytest.raises(InvalidInput, match=r"a bad row\. 2 records were not delivered"):
         put()
+
+
+def test_indexes_of_pandas() -> None:
+    """What only tells which rows were left by a filter is no column. An index with a name is one."""
+    fit = Fit(Schema((Field("n", "long"), Field("word", "string"))), "a.b")
+    frame = pd.DataFrame({"n": [1, 2, 3, 4], "word": ["a", "b", "c", "d"]})
+    left = frame[frame.n != 2]
+    wanted = [{"n": 1, "word": "a"}, {"n": 3, "word": "c"}, {"n": 4, "word": "d"}]
+    for one in (left, left.set_index("n"), left.set_index("n", append=True)):
+        assert [row for batch in _batches(one, fit, 0) for row in batch.to_pylist()] == wanted
+    # One that pandas keeps as a range, which Arrow by itself takes for a mere count.
+    (batch,) = _batches(frame.set_index("n"), fit, 0)
+    assert batch.column("n").to_pylist() == [1, 2, 3, 4]
 
 
 def test_a_spark_frame(orders: HotTable, spark: SparkSession) -> None:

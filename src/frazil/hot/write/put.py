@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ class Records:
 
 
 _Make: TypeAlias = Callable[[pa.RecordBatch, int], Records]
+_INDEX = re.compile("__index_level_[0-9]+__")
 
 
 class Encoding:
@@ -233,9 +235,18 @@ def _arrow(rows: Any) -> pa.Table:
         return pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
         return rows
+    if type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns"):
+        return _of_pandas(rows)
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return pa.table(rows)
     raise InvalidInput(
         f"rows cannot be a {type(rows).__name__}; legal: a list of dicts, a table or record batch of Arrow, "
         "a DataFrame of Spark, pandas or Polars"
     )
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """An index with a name is a column. One without says which rows are left, and is none of theirs."""
+    named = any(name is not None for name in frame.index.names)
+    table = pa.Table.from_pandas(frame, preserve_index=named)
+    return table.drop_columns([name for name in table.column_names if _INDEX.fullmatch(name)])
