@@ -42,7 +42,7 @@ def show_hot(file: Path, names: Sequence[str], *, log_table: str | None, as_json
 
     cluster = cluster_of(file)
     with cluster.client(retry=Retry(attempts=3)) as client:
-        found = hot_status(client, cluster.require_brokers(), log_table)
+        found = hot_status(client, cluster.require_brokers(), log_table, names)
     known = {one.table for one in found}
     unknown = [name for name in names if name not in known]
     if unknown:

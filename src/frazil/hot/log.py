@@ -19,14 +19,19 @@ def require_topic(table: HotTable, view: LogView) -> Topic:
         )
     found = view.topics.get(table.topic)
     if found is None:
-        raise SourceChanged(
-            f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered: "
-            "drop the table and create it again; what is in Iceberg can be read as an ordinary table"
-        )
+        raise gone(table)
     if found.id != bound.topic_id:
         raise remade(table, bound.topic_id, found.id)
     _require_partitions(table, found.partitions)
     return found
+
+
+def gone(table: HotTable) -> SourceChanged:
+    """The error of a topic that was deleted."""
+    return SourceChanged(
+        f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered: "
+        "drop the table and create it again; what is in Iceberg can be read as an ordinary table"
+    )
 
 
 def remade(table: HotTable, was: str, now: str) -> SourceChanged:

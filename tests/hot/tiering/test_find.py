@@ -7,11 +7,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.hot.support import remove
 from tests.hot.tiering.world import World
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotAllowed, StorageError, Unavailable
 from frazil.hot.find import HotTables
+from frazil.hot.tiering.status import hot_status
+from frazil.hot.topics import SETTINGS
 
 
 class Catalog:
@@ -84,3 +87,29 @@ def test_a_catalog_that_is_away_is_no_problem_of_tables(
     catalog.leaving, catalog.away = leaving, not leaving
     with pytest.raises(Unavailable):
         HotTables(cast("Client", catalog), world.settings).look()
+
+
+def test_a_table_whose_topic_was_deleted(world: World) -> None:
+    """No topic leads to it any more, and rows may be lost: whoever knew it says so until it is dropped."""
+    bad, good = world.table(), world.table()
+    found = HotTables(world.client, world.settings, refresh_seconds=0.0)
+    assert {bad.hot.topic, good.hot.topic} <= {one.topic for one in found.look().tables}
+    remove(world.kafka, bad.hot.topic)
+    for _ in range(2):
+        listing = found.look()
+        topics = {one.topic for one in listing.tables}
+        assert (good.hot.topic in topics, bad.hot.topic in topics) == (True, False)
+        assert "is gone, and with it what was not tiered" in listing.problems[bad.hot.topic].message
+    (status,) = [
+        one
+        for one in hot_status(world.client, world.settings, names=[str(bad.hot), "no.such"])
+        if one.table in (str(bad.hot), "no.such")
+    ]
+    assert "is gone" in status.problems[0]
+    # Made again, it is another one, which is told where it is read.
+    world.kafka.create_topic(bad.hot.topic, partitions=2, config=SETTINGS)
+    assert bad.hot.topic in {one.topic for one in found.look().tables}
+    remove(world.kafka, bad.hot.topic)
+    assert set(found.look().problems) == {bad.hot.topic}
+    world.drop(bad)
+    assert found.look().problems == {}

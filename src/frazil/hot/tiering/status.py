@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from frazil.client import Client
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, InvalidInput, NotFound
 from frazil.core.moments import moment
 from frazil.core.stamp import Stamp, stamp_key
-from frazil.hot.find import HotTables
+from frazil.hot.find import HotTables, load_hot_table
 from frazil.hot.read.pins import lag, pinned
-from frazil.hot.table import TIERING, HotTable
+from frazil.hot.table import TIERING, HotTable, table_name
 from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
 from frazil.hot.tiering.watch import tiered
@@ -61,18 +61,35 @@ class HotStatus:
 
 
 def hot_status(
-    client: Client, kafka: Mapping[str, str], log_table: str | None = DEFAULT_TABLE
+    client: Client,
+    kafka: Mapping[str, str],
+    log_table: str | None = DEFAULT_TABLE,
+    names: Sequence[str] = (),
 ) -> list[HotStatus]:
     """Every hot table of the cluster, in order; what is wrong with one is part of the answer.
 
-    `log_table`: where the service writes breaches to; None: nowhere, so that they are not known.
+    `log_table`: where the service writes breaches to; None: nowhere, so that they are not known. `names`: of
+    tables that are asked for, which are told of also if their topic is gone.
     """
     found = HotTables(client, kafka, timeout_seconds=COMMAND_SECONDS).look()
+    listed = {str(table) for table in found.tables} | found.problems.keys()
+    asked = [_asked(client, name) for name in dict.fromkeys(names) if name not in listed]
+    tables = (*found.tables, *(table for table in asked if table is not None))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        known = list(pool.map(lambda table: table_status(client, table, kafka), found.tables))
+        known = list(pool.map(lambda table: table_status(client, table, kafka), tables))
     wrong = [HotStatus(name, name, problems=(problem.message,)) for name, problem in found.problems.items()]
     lately = None if log_table is None else told(client, datetime.now(UTC), log_table)
     return sorted([_with(one, lately) for one in (*known, *wrong)], key=lambda one: one.table)
+
+
+def _asked(client: Client, name: str) -> HotTable | None:
+    """A table that no topic leads to; None: there is none of that name, or it is no hot one."""
+    try:
+        found = load_hot_table(client, *table_name(name))
+    except (NotFound, InvalidInput):
+        return None
+    # The catalog does not tell case apart, Kafka does.
+    return found if found.topic == name else None
 
 
 def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> HotStatus:
