@@ -8,6 +8,7 @@ import pytest
 from tests.hot.tiering.world import World
 
 from frazil.core.errors import BadRecord, SourceChanged
+from frazil.hot.tiering.status import hot_status
 from frazil.stream.kafka.log import KafkaLog, LogView
 
 
@@ -62,6 +63,11 @@ def test_a_bad_record_stops_its_table_alone(world: World) -> None:
         world.once()
     assert good.complete()
     assert [row["id"] for row in bad.found()] == [1]
+    statuses = {one.table: one for one in hot_status(world.client, world.settings)}
+    assert "offset 1" in statuses[str(bad.hot)].problems[0]
+    assert statuses[str(bad.hot)].backlog == 2
+    assert statuses[str(good.hot)].problems == ()
     bad.alter(frazil__hot__dead_letters=f"{bad.hot.namespace[0]}.letters")
+    assert {one.table: one for one in hot_status(world.client, world.settings)}[str(bad.hot)].problems == ()
     world.once()
     assert bad.complete()

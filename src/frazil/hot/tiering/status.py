@@ -12,12 +12,14 @@ from frazil.core.errors import FrazilError, InvalidInput, NotFound
 from frazil.core.moments import moment
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.hot.find import HotTables, load_hot_table
-from frazil.hot.read.pins import lag, pinned
+from frazil.hot.read.pins import Pins, lag, pinned
+from frazil.hot.read.tail import TailRead
 from frazil.hot.table import TIERING, HotTable, table_name
 from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
 from frazil.hot.tiering.watch import tiered
 from frazil.lake.authority import MetadataHistory, ancestry
+from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
 #: Tables that are asked about at the same time.
@@ -107,7 +109,22 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
         behind = lag(table, found.pins, kafka)
     except FrazilError as error:
         return replace(known, problems=(*known.problems, error.message))
-    return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+    known = replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+    try:
+        if table.enabled and table.letters is None:
+            _require_rows(table, found.pins, kafka)
+    except FrazilError as error:
+        known = replace(known, problems=(*known.problems, error.message))
+    return known
+
+
+def _require_rows(table: HotTable, pins: Pins, kafka: Mapping[str, str]) -> None:
+    """BadRecord: the next record of a partition is no row. Tiering takes all before it, and stops there."""
+    reader = KafkaReader(table.settings(kafka), keys=True)
+    tail = TailRead(str(table), reader, table.schema, table.key)
+    for part in pins.slices():
+        for _ in tail.decoded(replace(part, end=part.start + 1)):
+            pass
 
 
 def _with(found: HotStatus, lately: Mapping[str, Told] | None) -> HotStatus:
