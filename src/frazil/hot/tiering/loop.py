@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from frazil.core.errors import FrazilError, Outcome, Superseded
+from frazil.core.errors import FrazilError, Superseded
 from frazil.core.schema import Schema
 from frazil.core.stamp import Stamp
 from frazil.hot.find import Listing
@@ -106,6 +106,7 @@ class TieringLoop(ChangeLoop):
         self._history = None
         if self._service.history is not None:
             self._history = TieringHistory(self._lake, *self._service.history, self._patience)
+            self._history.check()
         return feed
 
     def _make_feed(self) -> HotFeed:
@@ -318,8 +319,6 @@ class TieringLoop(ChangeLoop):
             if (table := self._history.write(self._watch.report(), last=last)) is not None:
                 self._care.wrote(table)
         except FrazilError as error:
-            if error.outcome is Outcome.FATAL:
-                self._history = None
             _logger.warning("what was measured is not written to a table: %s", error.message)
 
     def _goes_on(self, done: Done) -> bool:
