@@ -136,6 +136,21 @@ def test_values_of_several_lines(run: Run, namespace: str, tmp_path: Path) -> No
     assert run("put", f"{namespace}.texts", "rows.csv").stdout.startswith("put 5000 rows")
 
 
+def test_a_file_of_tables_that_says_where_they_are(run: Run, namespace: str, tmp_path: Path) -> None:
+    """It may not be that the other file counts, and nobody says so."""
+    tables = f"tables: {{{namespace}.there: {{columns: {{n: int}}}}}}"
+    (tmp_path / "prod.yaml").write_text((tmp_path / "hot.yaml").read_text() + tables)
+    with pytest.raises(FrazilError, match=r"give --config prod\.yaml, .* and not hot\.yaml"):
+        run("hot", "create", "prod.yaml")
+    (tmp_path / "hot.yaml").unlink()
+    with pytest.raises(FrazilError, match=r"where Kafka is|give --config prod\.yaml"):
+        run("hot", "create", "prod.yaml")
+    assert run("hot", "create", "prod.yaml", "--config", "prod.yaml").stdout.startswith("created hot table")
+    (tmp_path / "tables.yaml").write_text(tables)
+    again = run("hot", "create", "tables.yaml", "--config", "prod.yaml", "--if-not-exists")
+    assert "is there already" in again.stdout
+
+
 def test_options_and_the_environment(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frazil_sqlite: FrazilServer, kafka: Kafka
 ) -> None:
