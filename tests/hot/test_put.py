@@ -25,12 +25,13 @@ from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot import declare
 from frazil.hot.create import create
-from frazil.hot.table import HotTable
+from frazil.hot.table import Binding, HotTable
 from frazil.hot.write.fit import CHUNK, Fit
-from frazil.hot.write.put import Writer, _batches
+from frazil.hot.write.put import Encoding, Writer, _batches
 from frazil.hot.write.sending import Sender
 from frazil.stream.cdc.decode.decoder import change_decoder
 from frazil.stream.config.model import JsonFormat
+from frazil.stream.sizes import LARGEST
 from frazil.stream.source import RawBatch
 
 if TYPE_CHECKING:
@@ -218,6 +219,19 @@ def test_what_is_not_delivered_behind_an_error_is_told_too() -> None:
 
     with pytest.raises(InvalidInput, match=r"a bad row\. 2 records were not delivered"):
         put()
+
+
+def test_a_row_that_no_reader_of_the_log_takes() -> None:
+    """Brokers that take it do not help."""
+    binding = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+    table = HotTable(("a",), "b", binding, Schema((Field("word", "string"),)))
+    for size, good in ((LARGEST - 100, True), (LARGEST, False)):
+        (rows,) = Fit(table.schema, "a.b").arrow(pa.table({"word": ["x" * size]}))
+        if good:
+            assert len(Encoding(table, 2 * LARGEST).upserts(rows)) == 1
+        else:
+            with pytest.raises(InvalidInput, match=rf"bytes as JSON; legal are up to {LARGEST}\. None"):
+                Encoding(table, 2 * LARGEST).upserts(rows)
 
 
 def test_indexes_of_pandas() -> None:

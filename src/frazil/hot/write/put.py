@@ -27,6 +27,7 @@ from frazil.hot.write.encode import JsonRows, Unwritable
 from frazil.hot.write.fit import Fit
 from frazil.hot.write.sending import Sender
 from frazil.stream.config.model import CatalogConfig
+from frazil.stream.sizes import LARGEST
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Encoding:
 
     def __init__(self, table: HotTable, largest: int) -> None:
         """`largest`: bytes that a record can have."""
-        self._largest = largest
+        # Whatever brokers take: what is larger is no row to those who read the log.
+        self._largest = min(largest, LARGEST)
         self._what = str(table)
         self.rows = Fit(table.schema, self._what)
         self._values = JsonRows(table.schema)
@@ -84,7 +86,8 @@ class Encoding:
         if len(rows) and pc.max(sizes).as_py() > self._largest:
             row = pc.index(pc.greater(sizes, self._largest), True).as_py()
             reason = f"{sizes[row].as_py()} bytes as JSON; legal are up to {self._largest}"
-            self.rows.refuse(first + row + 1, None, f"{reason} (`message.max.bytes`)")
+            more = " (`message.max.bytes`)" if self._largest < LARGEST else ""
+            self.rows.refuse(first + row + 1, None, f"{reason}{more}")
         return Records(keys, values)
 
 
