@@ -13,8 +13,10 @@ from tests.hot.tiering.world import World
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotAllowed, StorageError, Unavailable
 from frazil.hot.find import HotTables
+from frazil.hot.table import TIERING
 from frazil.hot.tiering.status import hot_status
 from frazil.hot.topics import SETTINGS
+from frazil.stream.events import FreshnessReported, TableStopped
 
 
 class Catalog:
@@ -113,3 +115,24 @@ def test_a_table_whose_topic_was_deleted(world: World) -> None:
     assert set(found.look().problems) == {bad.hot.topic}
     world.drop(bad)
     assert found.look().problems == {}
+
+
+def test_a_service_tells_of_a_topic_that_was_deleted(world: World) -> None:
+    bad, good = world.table(table__datalake__freshness="1s"), world.table(table__datalake__freshness="1s")
+
+    def trouble() -> dict[str, str | None]:
+        reports = service.seen.of(FreshnessReported)[-1:]
+        return {one.table: one.trouble for report in reports for one in report.tables}
+
+    with world.tiering() as service:
+        bad.put(1)
+        service.until(bad.complete)
+        remove(world.kafka, bad.hot.topic)
+        service.until(lambda: "is gone" in (trouble().get(str(bad.hot)) or ""))
+        stopped = {event.table: event.error for event in service.seen.of(TableStopped)}
+        assert "is gone" in stopped[str(bad.hot)]
+        good.put(1)
+        service.until(good.complete)
+        world.drop(bad)
+        service.until(lambda: trouble() == {str(good.hot): None})
+    assert set(service.errors) <= {TIERING}
