@@ -165,6 +165,20 @@ def test_nested_and_given_keys() -> None:
     assert (flags.catalog.warehouse, flags.require_brokers()) == ("w", {"bootstrap.servers": "k:9"})
 
 
+def test_what_flags_do_not_say_is_as_in_the_file() -> None:
+    file = "catalog: {uri: 'http://a:1', warehouse: prod, token: tok, name: ours}"
+    for given, expected in (
+        ({"datalake.format": "iceberg"}, ("http://a:1", "prod", "tok")),
+        ({"datalake.iceberg.uri": "http://b:2/catalog"}, ("http://b:2", "prod", "tok")),
+        ({"datalake.iceberg.warehouse": "test"}, ("http://a:1", "test", "tok")),
+        ({"datalake.iceberg.token": "other"}, ("http://a:1", "prod", "other")),
+        ({"datalake.iceberg.credential": "me:hidden"}, ("http://a:1", "prod", None)),
+    ):
+        catalog = parse_cluster(file, environment={}, datalake=given).catalog
+        assert (catalog.uri, catalog.warehouse, catalog.token) == expected
+        assert catalog.name == "ours"
+
+
 def test_client_credentials_and_their_secret() -> None:
     found = read_datalake(
         {

@@ -119,6 +119,38 @@ def test_what_is_wrong_is_said(run: Run, namespace: str, tmp_path: Path) -> None
         run("hot", "list", "--config", "other.yaml")
 
 
+def test_what_was_sent_before_a_bad_line_is_told(run: Run, namespace: str) -> None:
+    """Else somebody puts it again, and a table without a key has it twice."""
+    run("hot", "create", "-", input=f"CREATE TABLE {namespace}.log (n INT)")
+    lines = '{"n": 1}\n{"n": 2}\n\n \n{"n": 3}\n\n{"n": "x"}\n{"n": 4}'
+    with pytest.raises(FrazilError, match=r"line 7 (\(|does not fit).*3 rows before that were sent"):
+        run("put", f"{namespace}.log", "-", input=lines)
+    assert records(run, f"{namespace}.log") == 3
+
+
+def test_values_of_several_lines(run: Run, namespace: str, tmp_path: Path) -> None:
+    """Wherever a file is cut into parts."""
+    run("hot", "create", "-", input=f"CREATE TABLE {namespace}.texts (n INT, word STRING)")
+    text = "\n".join(["line"] * 400)
+    (tmp_path / "rows.csv").write_text("n,word\n" + "".join(f'{n},"{text}"\n' for n in range(5000)))
+    assert run("put", f"{namespace}.texts", "rows.csv").stdout.startswith("put 5000 rows")
+
+
+def test_a_file_of_tables_that_says_where_they_are(run: Run, namespace: str, tmp_path: Path) -> None:
+    """It may not be that the other file counts, and nobody says so."""
+    tables = f"tables: {{{namespace}.there: {{columns: {{n: int}}}}}}"
+    (tmp_path / "prod.yaml").write_text((tmp_path / "hot.yaml").read_text() + tables)
+    with pytest.raises(FrazilError, match=r"give --config prod\.yaml, .* and not hot\.yaml"):
+        run("hot", "create", "prod.yaml")
+    (tmp_path / "hot.yaml").unlink()
+    with pytest.raises(FrazilError, match=r"where Kafka is|give --config prod\.yaml"):
+        run("hot", "create", "prod.yaml")
+    assert run("hot", "create", "prod.yaml", "--config", "prod.yaml").stdout.startswith("created hot table")
+    (tmp_path / "tables.yaml").write_text(tables)
+    again = run("hot", "create", "tables.yaml", "--config", "prod.yaml", "--if-not-exists")
+    assert "is there already" in again.stdout
+
+
 def test_options_and_the_environment(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frazil_sqlite: FrazilServer, kafka: Kafka
 ) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from tests.hot.support import PATIENCE, grow
 
 from frazil.client import Client
-from frazil.core.errors import AlreadyExists, Conflict, InvalidInput, NoSuchTable, SourceChanged
+from frazil.core.errors import AlreadyExists, Conflict, InvalidInput, NoSuchTable, SourceChanged, Unavailable
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot import Declaration, declare
@@ -206,6 +206,17 @@ def test_drop(client: Client, brokers: dict[str, str]) -> None:
         drop(client, brokers, declared.namespace, declared.name, topic=True)
     create(declared, client, brokers)
     assert drop(client, brokers, declared.namespace, declared.name, topic=True, purge=True).topic_deleted
+
+
+def test_brokers_that_are_away_are_met_before_the_table_goes(client: Client, brokers: dict[str, str]) -> None:
+    """Behind it a topic with records is nobody's any more, and is not deleted by the same command again."""
+    declared = orders()
+    create(declared, client, brokers)
+    away = {"bootstrap.servers": "127.0.0.1:1"}
+    with pytest.raises(Unavailable):
+        drop(client, away, declared.namespace, declared.name, topic=True)
+    assert load_hot_table(client, declared.namespace, declared.name).topic == declared.topic
+    assert drop(client, brokers, declared.namespace, declared.name, topic=True).topic_deleted
 
 
 def test_a_log_whose_table_is_not_known_is_not_deleted(

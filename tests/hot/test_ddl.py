@@ -258,6 +258,7 @@ def test_keys_and_options() -> None:
         ("CREATE TABLE t (a INT) DISTRIBUTED BY HASH(a) INTO 4 BUCKETS", "'bucket.num'"),
         ("CREATE TEMPORARY TABLE t (a INT)", "never temporary"),
         ("CREATE TABLE a.b.c.d (a INT)", "catalog.database.table"),
+        ("CREATE TABLE __a.b (a INT)", "begins with '__', as topics of Kafka's own do"),
         ("CREATE TABLE `a b` (a INT)", "cannot be in the name of a hot table"),
         ("CREATE TABLE `a.b` (a INT)", "cannot be in the name of a hot table"),
         ("CREATE CATALOG c WITH ('type')", "expected '=', found ')'"),

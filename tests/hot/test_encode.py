@@ -144,6 +144,40 @@ def test_years_that_json_cannot_have() -> None:
         JsonRows(schema).encode(rows)
 
 
+@pytest.mark.parametrize("kind", ["date", "list<date>", "struct<a: timestamp>"])
+@pytest.mark.parametrize("far", [2_932_897, -719_163])
+def test_days_that_json_cannot_have(kind: str, far: int) -> None:
+    """Arrow's are of any year. In the log such a row would stop its table."""
+    schema = Schema((Field("x", parse_type(kind)),))
+    for days, good in ((far - 1 if far < 0 else far, False), (far + (1 if far < 0 else -1), True)):
+        column: pa.Array = pa.array([0, days], pa.int32()).cast(pa.date32())
+        if kind.startswith("list"):
+            column = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), column)
+        if kind.startswith("struct"):
+            micros = pa.array([0, days * 86_400_000_000]).cast(pa.timestamp("us"))
+            column = pa.StructArray.from_arrays([micros], names=["a"])
+        (rows,) = Fit(schema, "t").arrow(pa.table({"x": column}))
+        if good:
+            assert decoded(JsonRows(schema).encode(rows), schema).num_rows == 2
+            continue
+        with pytest.raises(Unwritable) as refused:
+            JsonRows(schema).encode(rows)
+        assert (refused.value.row, refused.value.column) == (1, "x")
+
+
+@pytest.mark.parametrize("kind", ["string", "list<string>"])
+def test_text_that_is_none(kind: str) -> None:
+    schema = Schema((Field("x", parse_type(kind)),))
+    texts = pa.StringArray.from_buffers(
+        2, pa.py_buffer(b"\x00\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00"), pa.py_buffer(b"a\xff\xfe")
+    )
+    column = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts) if "list" in kind else texts
+    (rows,) = Fit(schema, "t").arrow(pa.table({"x": column}))
+    with pytest.raises(Unwritable) as refused:
+        JsonRows(schema).encode(rows)
+    assert (refused.value.row, refused.value.column) == (1, "x")
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,22 +20,25 @@ import frazil
 from frazil.client import Client
 from frazil.core.changes import Op
 from frazil.core.errors import InvalidInput, SourceChanged, Unavailable, Unsupported
+from frazil.core.schema import Field, Schema
 from frazil.devstack.frazil_server import FrazilServer
 from frazil.devstack.kafka import Kafka
 from frazil.hot import declare
 from frazil.hot.create import create
-from frazil.hot.table import HotTable
-from frazil.hot.write.fit import CHUNK
-from frazil.hot.write.put import Writer
+from frazil.hot.table import Binding, HotTable
+from frazil.hot.write.fit import CHUNK, Fit
+from frazil.hot.write.put import Encoding, Writer, _batches
 from frazil.hot.write.sending import Sender
 from frazil.stream.cdc.decode.decoder import change_decoder
 from frazil.stream.config.model import JsonFormat
+from frazil.stream.sizes import LARGEST
 from frazil.stream.source import RawBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
+_NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1000", "linger.ms": "5"}
 _COLUMNS = {"order_id": "long", "region": "string", "price": "decimal(15, 2)", "at": "timestamptz"}
 
 
@@ -191,12 +195,56 @@ def test_the_log_must_be_the_tables_own(orders: HotTable, kafka: Kafka) -> None:
 
 
 def test_what_is_not_delivered_is_an_error() -> None:
-    settings = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1000", "linger.ms": "5"}
-    sender = Sender("nowhere", settings)
+    sender = Sender("nowhere", _NOWHERE)
     sender.send([None] * 3, [b"{}"] * 3)
     with pytest.raises(Unavailable, match="3 records were not delivered to the topic nowhere"):
         sender.flush()
     sender.flush()
+
+
+def test_what_is_not_delivered_is_told_with_the_next_row() -> None:
+    """Rows may come one by one, and for days."""
+    sender = Sender("nowhere", _NOWHERE)
+    sender.send([None], [b"{}"])
+    time.sleep(2)
+    with pytest.raises(Unavailable, match="1 records were not delivered to the topic nowhere"):
+        sender.send([None], [b"{}"])
+
+
+def test_what_is_not_delivered_behind_an_error_is_told_too() -> None:
+    def put() -> None:
+        with Sender("nowhere", _NOWHERE) as sender:
+            sender.send([None] * 2, [b"{}"] * 2)
+            raise InvalidInput("a bad row")
+
+    with pytest.raises(InvalidInput, match=r"a bad row\. 2 records were not delivered"):
+        put()
+
+
+def test_a_row_that_no_reader_of_the_log_takes() -> None:
+    """Brokers that take it do not help."""
+    binding = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
+    table = HotTable(("a",), "b", binding, Schema((Field("word", "string"),)))
+    for size, good in ((LARGEST - 100, True), (LARGEST, False)):
+        (rows,) = Fit(table.schema, "a.b").arrow(pa.table({"word": ["x" * size]}))
+        if good:
+            assert len(Encoding(table, 2 * LARGEST).upserts(rows)) == 1
+        else:
+            with pytest.raises(InvalidInput, match=rf"bytes as JSON; legal are up to {LARGEST}\. None"):
+                Encoding(table, 2 * LARGEST).upserts(rows)
+
+
+def test_indexes_of_pandas() -> None:
+    """What only tells which rows were left by a filter is no column. An index with a name is one."""
+    fit = Fit(Schema((Field("n", "long"), Field("word", "string"))), "a.b")
+    frame = pd.DataFrame({"n": [1, 2, 3, 4], "word": ["a", "b", "c", "d"]})
+    left = frame[frame.n != 2]
+    wanted = [{"n": 1, "word": "a"}, {"n": 3, "word": "c"}, {"n": 4, "word": "d"}]
+    for one in (left, left.set_index("n"), left.set_index("n", append=True)):
+        assert [row for batch in _batches(one, fit, 0) for row in batch.to_pylist()] == wanted
+    # One that pandas keeps as a range, which Arrow by itself takes for a mere count.
+    (batch,) = _batches(frame.set_index("n"), fit, 0)
+    assert batch.column("n").to_pylist() == [1, 2, 3, 4]
 
 
 def test_a_spark_frame(orders: HotTable, spark: SparkSession) -> None:

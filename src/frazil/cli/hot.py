@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.clusters import At, at_cluster
+from frazil.cli.clusters import USUAL, At, at_cluster
+from frazil.cli.hot_status import is_hot
 from frazil.cli.remote import confirm, print_json, yes_option
 from frazil.core.durations import show_duration
 from frazil.core.errors import FrazilError, InvalidInput
@@ -168,6 +169,7 @@ def _script(file: str, namespace: tuple[str, ...]) -> Script:
     from frazil.hot.declared.ddl import Script, Statement, parse_ddl
 
     if Path(file).suffix.lower() in _YAML:
+        _require_one_place(Path(file))
         tables = load_cluster(file).tables
         if not tables:
             raise InvalidInput(f"{file} has no 'tables'")
@@ -182,6 +184,18 @@ def _script(file: str, namespace: tuple[str, ...]) -> Script:
     if not found.tables and not found.databases:
         raise InvalidInput(f"{file} creates no table: write CREATE TABLE name (column type, …)")
     return found
+
+
+def _require_one_place(file: Path) -> None:
+    """What a file of tables says of where they are counts only if it is the configuration as well."""
+    used: Path | None = click.get_current_context().params["config_file"]
+    used = used or (USUAL if USUAL.is_file() else None)
+    if is_hot(file, ("kafka", "catalog")) and (used is None or used.resolve() != file.resolve()):
+        told = "" if used is None else f", and not {used}"
+        raise InvalidInput(
+            f"{file} says where Kafka or the catalog is: give --config {file}, so that this counts{told}; or "
+            "take 'kafka' and 'catalog' out of it"
+        )
 
 
 def _placed(error: FrazilError, statement: Statement, made: list[Created]) -> FrazilError:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from frazil.hot.tiering.status import HotStatus
 
 
-def is_hot(file: Path) -> bool:
-    """Whether it is a file of hot tables, and not of pipelines. One that cannot be read is neither."""
+def is_hot(file: Path, keys: Sequence[str] = ("kafka", "catalog", "tables")) -> bool:
+    """Whether it is a file of hot tables, and not of pipelines. One that cannot be read is neither.
+
+    `keys`: those that tell, beside `datalake`.
+    """
     import yaml
 
     try:
@@ -29,7 +32,7 @@ def is_hot(file: Path) -> bool:
         return False
     if not isinstance(found, dict) or "pipelines" in found:
         return False
-    return any(str(key) in ("kafka", "catalog", "tables") or str(key).startswith("datalake") for key in found)
+    return any(str(key) in keys or str(key).startswith("datalake") for key in found)
 
 
 def show_hot(file: Path, names: Sequence[str], *, log_table: str | None, as_json: bool) -> None:
@@ -42,7 +45,7 @@ def show_hot(file: Path, names: Sequence[str], *, log_table: str | None, as_json
 
     cluster = cluster_of(file)
     with cluster.client(retry=Retry(attempts=3)) as client:
-        found = hot_status(client, cluster.require_brokers(), log_table)
+        found = hot_status(client, cluster.require_brokers(), log_table, names)
     known = {one.table for one in found}
     unknown = [name for name in names if name not in known]
     if unknown:

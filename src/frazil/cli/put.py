@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from frazil.cli.clusters import At, at_cluster
-from frazil.core.errors import FrazilError, InvalidInput
+from frazil.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from frazil.hot.write.put import Writer
@@ -48,10 +48,10 @@ def put(at: At, table: str, file: str, delete: bool) -> None:
             for rows in _parts(file, writer, delete):
                 count += rows
                 progress.show(count)
-        except FrazilError as error:
-            error.message += (
-                f". {count} {'keys' if delete else 'rows'} before that were sent" if count else ""
-            )
+        except InvalidInput as error:
+            # Of rows that were not delivered, the error itself says how many there are.
+            if count:
+                error.message += f". {count} {'keys' if delete else 'rows'} before that were sent"
             raise
         finally:
             progress.end()
@@ -82,23 +82,19 @@ def _lines(opened: IO[Any], send: Callable[[list[bytes], int], int]) -> Iterator
     read = getattr(opened, "read1", opened.read)
     while data := read(_READ):
         *lines, rest = (rest + data).split(b"\n")
-        if lines:
-            yield _sent(lines, first, send)
-            first += len(lines)
-    if rest.strip():
-        yield _sent([rest], first, send)
+        yield from _sent(lines, first, send)
+        first += len(lines)
+    yield from _sent([rest], first, send)
 
 
-def _sent(lines: list[bytes], first: int, send: Callable[[list[bytes], int], int]) -> int:
-    """Empty lines are nothing, but count."""
-    if all(line.strip() for line in lines):
-        return send(lines, first)
-    count, start = 0, 0
+def _sent(lines: list[bytes], first: int, send: Callable[[list[bytes], int], int]) -> Iterator[int]:
+    """Rows of each part. Empty lines are nothing, but count, and part what is sent at once."""
+    start = 0
     for number, line in enumerate([*lines, b""]):
         if not line.strip():
-            count += send(lines[start:number], first + start) if number > start else 0
+            if number > start:
+                yield send(lines[start:number], first + start)
             start = number + 1
-    return count
 
 
 def _parquet(file: str, _: Writer) -> Iterator[Any]:
@@ -119,8 +115,10 @@ def _csv(file: str, writer: Writer) -> Iterator[Any]:
     kinds = {one.name: one.type for one in writer.table.schema.to_arrow() if not pa.types.is_nested(one.type)}
     # Threads would not know the number of a row that is wrong.
     reading = csv.ReadOptions(use_threads=False, block_size=_READ)
+    # Else a block could end inside of a quoted value.
+    parsing, converting = csv.ParseOptions(newlines_in_values=True), csv.ConvertOptions(column_types=kinds)
     try:
-        with csv.open_csv(file, reading, convert_options=csv.ConvertOptions(column_types=kinds)) as opened:
+        with csv.open_csv(file, reading, parsing, converting) as opened:
             yield from opened
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInput(f"cannot read {file}: {error}") from None

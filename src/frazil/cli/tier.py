@@ -117,7 +117,7 @@ def flags(given: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
         if not name.startswith((_DATALAKE, _KAFKA)):
             raise InvalidInput(
                 f"{name} is no option of frazil tier; legal besides those of --help: --datalake.format, "
-                "--datalake.iceberg.*, --kafka.*"
+                "--datalake.iceberg.*, --kafka.*. It tiers every hot table of a cluster, which --config names"
             )
         if not equals:
             if not rest:

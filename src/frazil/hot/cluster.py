@@ -160,7 +160,7 @@ def parse_cluster(
         problems.check()
         raise AssertionError("what is no mapping is a problem")
     catalog = found.get("catalog")
-    connected = _datalake(lake, datalake or {}, catalog, environment, problems)
+    connected = _datalake(lake, datalake or {}, catalog, problems)
     tables = _tables(found.get("tables"), problems)
     problems.check()
     kafka = {BROKERS: environment[KAFKA_VARIABLE]} if environment.get(KAFKA_VARIABLE) else {}
@@ -175,10 +175,21 @@ def parse_cluster(
         return cluster
     return replace(
         cluster,
-        catalog=connected.catalog,
+        catalog=_over(connected, cluster.catalog),
         oauth=connected.oauth,
         headers=connected.headers,
         settings=connected.settings,
+    )
+
+
+def _over(given: Datalake, catalog: CatalogConfig) -> CatalogConfig:
+    """What flags do not say is as it would be without them."""
+    own = given.catalog
+    return replace(
+        catalog,
+        uri=own.uri or catalog.uri,
+        warehouse=own.warehouse or catalog.warehouse,
+        token=own.token if given.oauth is not None else own.token or catalog.token,
     )
 
 
@@ -214,7 +225,6 @@ def _datalake(
     written: Mapping[str, tuple[Place, Node]],
     given: Mapping[str, str],
     catalog: Any,
-    environment: Mapping[str, str],
     problems: Problems,
 ) -> Datalake | None:
     if not written and not given:
@@ -230,7 +240,7 @@ def _datalake(
                 place, f"'{name}' and 'catalog' both say where the tables are; leave one of them out"
             )
     try:
-        return read_datalake({**values, **given}, environment.get("FRAZIL_WAREHOUSE") or None)
+        return read_datalake({**values, **given})
     except InvalidInput as error:
         wrong = error.message.partition(":")[0]
         place = written[wrong][0] if wrong in written and wrong not in given else Place("the command line")

@@ -35,10 +35,8 @@ class Datalake:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def read_datalake(given: Mapping[str, str], warehouse: str | None = None) -> Datalake:
+def read_datalake(given: Mapping[str, str]) -> Datalake:
     """Of flat keys (`datalake.iceberg.uri`); InvalidConfig begins with the key that is wrong.
-
-    `warehouse`: if no key names one.
 
     >>> read_datalake({"datalake.iceberg.uri": "http://localhost:8181/catalog"}).catalog.uri
     'http://localhost:8181'
@@ -55,9 +53,7 @@ def read_datalake(given: Mapping[str, str], warehouse: str | None = None) -> Dat
         name.removeprefix(_HEADER): value for name, value in iceberg.items() if name.startswith(_HEADER)
     }
     token = _token(iceberg, headers)
-    catalog = CatalogConfig(
-        uri=_uri(iceberg.get("uri")), warehouse=iceberg.get("warehouse", warehouse), token=token
-    )
+    catalog = CatalogConfig(uri=_uri(iceberg.get("uri")), warehouse=iceberg.get("warehouse"), token=token)
     rest = {
         name: value for name, value in iceberg.items() if name not in _TAKEN and not name.startswith(_HEADER)
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from frazil.client import Client
 from frazil.core.errors import FrazilError, InvalidInput, NotFound, Outcome
 from frazil.core.names import name_key, show
+from frazil.hot.log import gone
 from frazil.hot.table import HotTable, hot_table, table_name
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.kafka.log import KafkaLog, Topic
@@ -46,6 +48,8 @@ class _Seen:
     #: None: an ordinary table.
     table: HotTable | None = None
     problem: FrazilError | None = None
+    #: Whether the topic is not there any more.
+    gone: bool = False
 
 
 class HotTables:
@@ -79,14 +83,19 @@ class HotTables:
         topics = topics or self.topics()
         names = self._present({name: table_name(name) for name in topics.there})
         found = {name: self._current(topics.there[name]) for name in sorted(names)}
+        for name, seen in self._seen.items():
+            if name not in topics.there and (left := self._left(seen, topics)) is not None:
+                found[name] = left
         self._seen = found
-        tables = [one.table for one in found.values() if one.table is not None]
+        tables = [one.table for one in found.values() if one.table is not None and not one.gone]
         # A table of another cluster may have a topic of its name here.
         ours = tuple(one for one in tables if one.binding.source == topics.source)
         return Listing(ours, {name: one.problem for name, one in found.items() if one.problem is not None})
 
     def _current(self, topic: Topic) -> _Seen:
         seen, now = self._seen.get(topic.name), time.monotonic()
+        if seen is not None and seen.gone:
+            seen = replace(seen, gone=False, problem=None, asked=-math.inf)
         if seen is not None and seen.topic_id == topic.id and now - seen.asked < self._refresh:
             return seen
         namespace, name = table_name(topic.name)
@@ -103,6 +112,25 @@ class HotTables:
             # A catalog that is away answers nobody, and raises here.
             next(iter(self._client.namespaces.list()), None)
             return _failed(topic, seen, now, error)
+
+    def _left(self, seen: _Seen, topics: Topics) -> _Seen | None:
+        """A table whose topic is gone. Nothing leads to it any more: only who knew it can tell of it, for as
+        long as it is there and is to be tiered."""
+        table, now = seen.table, time.monotonic()
+        if table is None or (seen.gone and now - seen.asked < self._refresh):
+            return seen if seen.gone else None
+        try:
+            loaded = self._client.tables.load(table.namespace, table.name, snapshots="refs")
+            found = hot_table(table.namespace, table.name, loaded.metadata)
+        except NotFound:
+            return None
+        except FrazilError:
+            # What else is wrong with it comes later.
+            found = table
+        if found is None or not found.enabled or found.topic != table.topic:
+            return None
+        ours = found.binding.source == topics.source
+        return _Seen(seen.topic_id, now, found, gone(found), gone=True) if ours else None
 
     def _present(self, wanted: Mapping[str, tuple[tuple[str, ...], str]]) -> set[str]:
         """Names of which there is a table."""

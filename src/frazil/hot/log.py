@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.core.errors import SourceChanged
-from frazil.hot.table import HotTable
+from frazil.hot.table import BUCKETS, HotTable
 from frazil.stream.kafka.log import LogView, Topic
 
 
@@ -19,14 +19,19 @@ def require_topic(table: HotTable, view: LogView) -> Topic:
         )
     found = view.topics.get(table.topic)
     if found is None:
-        raise SourceChanged(
-            f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered: "
-            "drop the table and create it again; what is in Iceberg can be read as an ordinary table"
-        )
+        raise gone(table)
     if found.id != bound.topic_id:
         raise remade(table, bound.topic_id, found.id)
     _require_partitions(table, found.partitions)
     return found
+
+
+def gone(table: HotTable) -> SourceChanged:
+    """The error of a topic that was deleted."""
+    return SourceChanged(
+        f"the topic {table.topic} of the hot table {table} is gone, and with it what was not tiered: "
+        "drop the table and create it again; what is in Iceberg can be read as an ordinary table"
+    )
 
 
 def remade(table: HotTable, was: str, now: str) -> SourceChanged:
@@ -57,7 +62,14 @@ def lost(table: HotTable, found: str) -> SourceChanged:
 def _require_partitions(table: HotTable, found: int) -> None:
     """More of them lead keys elsewhere, and the order of their changes would be lost."""
     made = found if table.buckets is None else table.buckets
-    if found < made or (table.key and found != made):
+    if found < made:
+        # A topic never loses any but by being made again, and then it has another id.
+        raise SourceChanged(
+            f"the property {BUCKETS} of the hot table {table} is {made}, and its topic {table.topic} has "
+            f"{found} partitions: somebody changed the property, which follows the topic. Set it to {found} "
+            "again"
+        )
+    if table.key and found != made:
         raise SourceChanged(
             f"the topic {table.topic} of the hot table {table} was made with {made} partitions and has "
             f"{found}: changes of one key are then in several partitions, and nobody knows which is the "

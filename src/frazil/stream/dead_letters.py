@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, ListType, Schema, StructType
 from frazil.stream.decode.decoded import Undecodable
@@ -37,6 +38,17 @@ ROUTE = "route"
 REPLAYED = "replayed"
 #: Among the headers of a record of a file whose first line names the columns: that line.
 FIRST_LINE = "first-line"
+
+
+def require_letters(table: str, columns: Schema) -> None:
+    """InvalidConfig: it is a table of something else, which would get rows of nothing."""
+    there = {one.name for one in columns}
+    missing = [one.name for one in DEAD_LETTERS if one.required and one.name not in there]
+    if missing:
+        raise InvalidConfig(
+            f"the table {table} is named for bad records, and is one of something else: it has no column "
+            f"{', '.join(missing)}. Name another, which is made if it is not there"
+        )
 
 
 def letters(pipeline: str, raw: RawBatch, bad: Sequence[Undecodable], stage: str = DECODE) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from frazil.hot.table import TIERING, Binding, HotTable
 from frazil.hot.tiering.feed import HotFeed
 from frazil.stream.config.model import Limits
 from frazil.stream.kafka.log import KafkaLog, LogView, Topic
+from frazil.stream.rounds import RoundPlan
 
 _BINDING = Binding(topic="a.b", topic_id="T", source="kafka:K", brokers="x")
 _TABLE = HotTable(("a",), "b", _BINDING, Schema((Field("id", "long"),)))
@@ -37,3 +38,16 @@ def test_a_log_that_lost_records(monkeypatch: pytest.MonkeyPatch, first: int, en
     assert message.startswith(f"the hot table a.b cannot go on: {told}. ")
     assert "create another hot table" in message
     assert "frazil reset" not in message
+
+
+def test_a_topic_that_was_made_again_while_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = LogView("kafka:K", {"a.b": Topic("a.b", "U", 1)}, (), {"a.b": (0,)}, {"a.b": (9,)})
+    monkeypatch.setattr(KafkaLog, "look_at_each", lambda *_, **__: view)
+    feed = HotFeed({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
+    feed.follow({"a.b": _TABLE})
+    at = {"a.b": Position(id="T", next=(5,))}
+    stamp = Stamp(pipeline=TIERING, epoch=1, round=1, token="t", source="kafka:K", positions=at)
+    with pytest.raises(SourceChanged) as caught:
+        feed.confirm(stamp, RoundPlan((), at, 0, {"a.b": (0,)}))
+    assert caught.value.message.startswith("the topic a.b of the hot table a.b was deleted and made again")
+    assert "frazil reset" not in caught.value.message

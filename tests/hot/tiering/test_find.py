@@ -7,11 +7,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.hot.support import remove
 from tests.hot.tiering.world import World
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, NotAllowed, StorageError, Unavailable
 from frazil.hot.find import HotTables
+from frazil.hot.table import TIERING
+from frazil.hot.tiering.status import hot_status
+from frazil.hot.topics import SETTINGS
+from frazil.stream.events import FreshnessReported, TableStopped
 
 
 class Catalog:
@@ -84,3 +89,50 @@ def test_a_catalog_that_is_away_is_no_problem_of_tables(
     catalog.leaving, catalog.away = leaving, not leaving
     with pytest.raises(Unavailable):
         HotTables(cast("Client", catalog), world.settings).look()
+
+
+def test_a_table_whose_topic_was_deleted(world: World) -> None:
+    """No topic leads to it any more, and rows may be lost: whoever knew it says so until it is dropped."""
+    bad, good = world.table(), world.table()
+    found = HotTables(world.client, world.settings, refresh_seconds=0.0)
+    assert {bad.hot.topic, good.hot.topic} <= {one.topic for one in found.look().tables}
+    remove(world.kafka, bad.hot.topic)
+    for _ in range(2):
+        listing = found.look()
+        topics = {one.topic for one in listing.tables}
+        assert (good.hot.topic in topics, bad.hot.topic in topics) == (True, False)
+        assert "is gone, and with it what was not tiered" in listing.problems[bad.hot.topic].message
+    (status,) = [
+        one
+        for one in hot_status(world.client, world.settings, names=[str(bad.hot), "no.such"])
+        if one.table in (str(bad.hot), "no.such")
+    ]
+    assert "is gone" in status.problems[0]
+    # Made again, it is another one, which is told where it is read.
+    world.kafka.create_topic(bad.hot.topic, partitions=2, config=SETTINGS)
+    assert bad.hot.topic in {one.topic for one in found.look().tables}
+    remove(world.kafka, bad.hot.topic)
+    assert set(found.look().problems) == {bad.hot.topic}
+    world.drop(bad)
+    assert found.look().problems == {}
+
+
+def test_a_service_tells_of_a_topic_that_was_deleted(world: World) -> None:
+    bad, good = world.table(table__datalake__freshness="1s"), world.table(table__datalake__freshness="1s")
+
+    def trouble() -> dict[str, str | None]:
+        reports = service.seen.of(FreshnessReported)[-1:]
+        return {one.table: one.trouble for report in reports for one in report.tables}
+
+    with world.tiering() as service:
+        bad.put(1)
+        service.until(bad.complete)
+        remove(world.kafka, bad.hot.topic)
+        service.until(lambda: "is gone" in (trouble().get(str(bad.hot)) or ""))
+        stopped = {event.table: event.error for event in service.seen.of(TableStopped)}
+        assert "is gone" in stopped[str(bad.hot)]
+        good.put(1)
+        service.until(good.complete)
+        world.drop(bad)
+        service.until(lambda: trouble() == {str(good.hot): None})
+    assert set(service.errors) <= {TIERING}

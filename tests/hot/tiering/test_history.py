@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.hot.tiering.world import World
 
-from frazil.core.errors import NotAllowed, Unavailable
+from frazil.core.errors import InvalidConfig, NoSuchTable, NotAllowed, Unavailable
 from frazil.core.schema import Schema
 from frazil.hot.tiering.history import COLUMNS, TieringHistory
 from frazil.hot.tiering.status import hot_status
@@ -80,6 +80,64 @@ def test_a_catalog_that_is_away_is_no_refusal(world: World, monkeypatch: pytest.
 
 def _nobody_answers(*_: Any) -> None:
     raise Unavailable("no answer")
+
+
+def test_a_table_of_something_else_is_not_written(world: World) -> None:
+    """It would get a row of nulls every minute."""
+    table = world.table(key=())
+    before = world.client.tables.load(table.hot.namespace, table.hot.name).metadata
+    lake = Lake(world.spark, world.client)
+    history = TieringHistory(lake, table.hot.namespace, table.hot.name, Patience(), every=0.0)
+    with pytest.raises(InvalidConfig, match="is none that tiering wrote: it has no column at, table"):
+        history.write([_measured(1)])
+    with pytest.raises(InvalidConfig, match="--log-table"):
+        world.once(history=(table.hot.namespace, table.hot.name))
+    after = world.client.tables.load(table.hot.namespace, table.hot.name).metadata
+    assert (after["schemas"], after.get("snapshots")) == (before["schemas"], before.get("snapshots"))
+
+
+def test_services_of_other_brokers_share_the_table(world: World) -> None:
+    """Each would else end the writing of the other, and nobody would be told."""
+    where, lake = world.table().hot.namespace, Lake(world.spark, world.client)
+    one, other = (TieringHistory(lake, where, "shared", Patience(), every=0.0) for _ in range(2))
+    for number in range(1, 4):
+        one.write([_measured(number)])
+        other.write([replace(_measured(2 * number), table="c.d")])
+    rows = world.rows(f"{where[0]}.shared")
+    assert {
+        name: sum(row["breaches"] for row in rows if row["table"] == name) for name in ("a.b", "c.d")
+    } == {
+        "a.b": 3,
+        "c.d": 6,
+    }
+
+
+def test_a_table_that_was_dropped_is_made_again(world: World) -> None:
+    where, lake = world.table().hot.namespace, Lake(world.spark, world.client)
+    history = TieringHistory(lake, where, "gone", Patience(), every=0.0)
+    history.write([_measured(1)])
+    world.client.tables.drop(where, "gone")
+    with pytest.raises(NoSuchTable):
+        history.write([_measured(2)])
+    history.write([_measured(3)])
+    (row,) = world.rows(f"{where[0]}.gone")
+    assert row["breaches"] == 2
+
+
+def test_what_fails_is_not_tried_again_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables wait while it is tried."""
+    now = [1000.0]
+    where, lake = world.table().hot.namespace, Lake(world.spark, world.client)
+    history = TieringHistory(lake, where, "slow", Patience(), every=60.0, clock=lambda: now[0])
+    now[0] += 61
+    with monkeypatch.context() as patch:
+        patch.setattr(LakeTable, "evolve", _nobody_answers)
+        lake.create(where, "slow", COLUMNS)
+        with pytest.raises(Unavailable):
+            history.write([_measured(1)])
+        assert history.write([_measured(1)]) is None
+    now[0] += 61
+    assert history.write([_measured(1)]) is not None
 
 
 def test_what_was_told_lately(world: World) -> None:

@@ -182,3 +182,27 @@ def test_what_was_broken_by_the_last_commit_is_told(
     watching.lookout.stop()
     told = [type(event) for event in watching.events]
     assert told == [FreshnessBroken, FreshnessReported]
+
+
+@pytest.mark.parametrize("failed", [{"a.b": Unavailable("no leader")}, {}])
+def test_records_that_cannot_be_read_hold_up_no_look(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: dict[str, FrazilError]
+) -> None:
+    """A leader that does not answer is waited for by whoever reads of it: no other log is seen then."""
+    asked: list[str] = []
+
+    def silent(hot: HotTable, *_: Any) -> float:
+        asked.append(hot.topic)
+        raise Unavailable("nothing for a minute")
+
+    watching = Watching(cluster)
+    watching.watch.follow(replace(_TABLE, uuid="another"), anew=True)
+    view = LogView("kafka:K", {}, (), {}, {} if failed else {"a.b": (9,)}, failed)
+    watching.watch.saw({"a.b": (9,)}, watching.now)
+    monkeypatch.setattr(KafkaLog, "look_at_each", lambda *_: view)
+    monkeypatch.setattr(steward, "lag", silent)
+    for _ in range(3):
+        watching.lookout.look()
+    assert asked == ([] if failed else ["a.b"])
+    (report,) = watching.watch.report()
+    assert report.trouble == ("no leader" if failed else None)

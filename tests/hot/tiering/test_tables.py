@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.hot.tiering.world import World
 
-from frazil.core.errors import BadRecord, SourceChanged
+from frazil.core.errors import BadRecord, InvalidConfig, SourceChanged
+from frazil.hot.tiering.status import hot_status
 from frazil.stream.kafka.log import KafkaLog, LogView
 
 
@@ -62,6 +63,22 @@ def test_a_bad_record_stops_its_table_alone(world: World) -> None:
         world.once()
     assert good.complete()
     assert [row["id"] for row in bad.found()] == [1]
+    statuses = {one.table: one for one in hot_status(world.client, world.settings)}
+    assert "offset 1" in statuses[str(bad.hot)].problems[0]
+    assert statuses[str(bad.hot)].backlog == 2
+    assert statuses[str(good.hot)].problems == ()
     bad.alter(frazil__hot__dead_letters=f"{bad.hot.namespace[0]}.letters")
+    assert {one.table: one for one in hot_status(world.client, world.settings)}[str(bad.hot)].problems == ()
     world.once()
     assert bad.complete()
+
+
+def test_bad_records_do_not_go_to_a_table_of_something_else(world: World) -> None:
+    """It would get rows of nulls."""
+    bad = world.table(bucket__num="1")
+    other = world.table(key=())
+    bad.put(1)
+    bad.alter(frazil__hot__dead_letters=str(other.hot))
+    with pytest.raises(InvalidConfig, match=f"{other.hot} is named for bad records, and is one of something"):
+        world.once()
+    assert other.found() == []

@@ -181,6 +181,34 @@ def test_a_table_that_cannot_be_told_of(watch: Watch, clock: Clock) -> None:
     assert [(one.table, one.trouble) for one in watch.report()] == [("a.b", None)]
 
 
+def test_a_log_that_is_seen_again_mends_nothing_else(watch: Watch) -> None:
+    watch.unseen({"a.b": "no leader"})
+    assert watch.report()[0].trouble == "no leader"
+    watch.failing("a.b", "a bad record")
+    assert watch.report()[0].trouble == "a bad record"
+    watch.unseen({})
+    assert watch.report()[0].trouble == "a bad record"
+
+
+def test_a_table_that_was_made_again_has_no_trouble(watch: Watch) -> None:
+    watch.failing("a.b", "a bad record")
+    # Tried again.
+    watch.follow(_TABLE, anew=True)
+    assert watch.report()[0].trouble == "a bad record"
+    watch.follow(replace(_TABLE, uuid="another"), anew=True)
+    assert watch.report()[0].trouble is None
+
+
+def test_a_commit_that_landed_after_all(watch: Watch, clock: Clock) -> None:
+    """Nobody had an answer to it; there may be nothing to commit for long."""
+    watch.saw({"a.b": (5, 0)}, clock.now)
+    watch.failing("a.b", "a commit had no answer")
+    watch.claimed("a.b", (4, 0))
+    assert watch.report()[0].trouble is not None
+    watch.claimed("a.b", (5, 0))
+    assert watch.report()[0].trouble is None
+
+
 def test_a_log_that_seems_to_have_lost_records_is_due(watch: Watch, clock: Clock) -> None:
     """Nothing waits in it; it would not be looked at until it had grown beyond what it had."""
     watch.reached("a.b", (5, 0))

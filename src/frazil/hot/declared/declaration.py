@@ -83,6 +83,10 @@ class Declaration:
                     f"'{part}' cannot be in the name of a hot table, which its topic has, too: legal are "
                     "letters of ASCII, digits, '_' and '-'"
                 )
+        if str(self).startswith("__"):
+            raise InvalidConfig(
+                f"'{self}' begins with '__', as topics of Kafka's own do; give it another name"
+            )
         topic(str(self))
 
     def _check_columns(self) -> None:

@@ -19,6 +19,7 @@ from frazil.client import Client
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound, SourceChanged, Unavailable
 from frazil.core.names import show
 from frazil.hot.log import remade, require_reached, require_topic
+from frazil.hot.rollback import rolled_back
 from frazil.hot.table import TIERING, HotTable, current_schema, hot_table, table_name
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.config.model import KafkaSource
@@ -232,8 +233,10 @@ def _position(hot: HotTable, history: MetadataHistory) -> tuple[int, ...]:
     """Up to where the log is in main; nothing if it was never tiered."""
     try:
         stamp = find_stamp(history, TIERING)
-    except (HistoryChanged, InvalidInput) as error:
-        raise type(error)(f"the hot table {hot}: {error.message}") from None
+    except HistoryChanged as error:
+        raise rolled_back(hot, error) from None
+    except InvalidInput as error:
+        raise InvalidInput(f"the hot table {hot}: {error.message}") from None
     if stamp is None:
         return ()
     known = stamp.positions.get(hot.topic)

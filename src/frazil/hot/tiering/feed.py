@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
-from frazil.hot.log import lost, require_topic
+from frazil.hot.log import lost, remade, require_topic
 from frazil.hot.table import TIERING, HotTable
 from frazil.stream.cdc.feed import Goal, OneTopic
 from frazil.stream.cdc.transactions import Tail
@@ -72,7 +72,11 @@ class HotFeed:
     def confirm(self, stamp: Stamp, plan: RoundPlan) -> None:
         self._after = self._after or self._log.look_at_each()
         for topic in plan.positions:
-            confirm(stamp, _Seen(_told(self._after, topic), topic), plan.positions)
+            seen, table = _Seen(_told(self._after, topic), topic), self._tables[topic]
+            try:
+                confirm(stamp, seen, plan.positions)
+            except SourceChanged:
+                raise remade(table, table.binding.topic_id, seen.topics()[topic].id) from None
 
     def ended(self, topic: str, tail: Tail, stamp: Stamp) -> bool:
         """Records of hot tables are of no database's transactions."""

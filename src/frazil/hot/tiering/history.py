@@ -10,7 +10,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from frazil.core.errors import AlreadyExists, FrazilError, NoSuchTable, Outcome
+from frazil.core.errors import (
+    AlreadyExists,
+    FrazilError,
+    InvalidConfig,
+    NoSuchTable,
+    Outcome,
+    Superseded,
+)
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, Schema, SchemaChange
 from frazil.lake.catalog import Lake
@@ -73,6 +80,33 @@ class TieringHistory:
         news = any(one.breaches > self._told.get(one.table, 0) for one in tables)
         if not tables or (now - self._written < self._every and not (last and news)):
             return None
+        # Also if it fails: tables wait while it is tried.
+        self._written = now
+        try:
+            try:
+                table = self._commit(tables, now)
+            except Superseded:
+                # Services of other brokers may have the same catalog, and then share the table.
+                self._writer = None
+                table = self._commit(tables, now)
+        except FrazilError as error:
+            if error.outcome is not Outcome.RETRY:
+                # Whatever became of the table is looked at the next time.
+                self._writer = None
+            raise
+        # A table may be gone for a while: what was told of it is not told again.
+        self._told |= {one.table: one.breaches for one in tables}
+        return table
+
+    def check(self) -> None:
+        """InvalidConfig: the table is another one. What else is wrong with it is told when it is written."""
+        try:
+            found = self._lake.load(*self._where)
+        except FrazilError:
+            return
+        _require_own(found)
+
+    def _commit(self, tables: Sequence[TableFreshness], now: float) -> LakeTable:
         writer = self._writer = self._writer or self._claimed()
         ticket = writer.begin()
         files = self._files(writer.table, ticket, self._rows(tables, now))
@@ -84,9 +118,6 @@ class TieringHistory:
             written=len(tables),
             watermark=int(now * 1_000_000),
         )
-        self._written = now
-        # A table may be gone for a while: what was told of it is not told again.
-        self._told |= {one.table: one.breaches for one in tables}
         return writer.table
 
     def _claimed(self) -> PipelineWriter:
@@ -134,6 +165,7 @@ class TieringHistory:
 
 def _grown(table: LakeTable) -> LakeTable:
     """With the column that older services did not know. Where that is refused, rows go without it."""
+    _require_own(table)
     try:
         table.evolve([SchemaChange(("watermark",), "timestamptz")])
     except FrazilError as error:
@@ -141,3 +173,14 @@ def _grown(table: LakeTable) -> LakeTable:
         if error.outcome is not Outcome.FATAL:
             raise
     return table
+
+
+def _require_own(table: LakeTable) -> None:
+    """What a table has no column for is left out, and what it has others for is null: rows of nothing."""
+    there = {one.name for one in table.schema}
+    missing = [one.name for one in COLUMNS if one.required and one.name not in there]
+    if missing:
+        raise InvalidConfig(
+            f"the table {table} is none that tiering wrote: it has no column {', '.join(missing)}. Name "
+            "another by --log-table, which is made if it is not there"
+        )

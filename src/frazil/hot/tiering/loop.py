@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from frazil.core.errors import FrazilError, Outcome, Superseded
+from frazil.core.errors import FrazilError, HistoryChanged, Superseded
 from frazil.core.schema import Schema
 from frazil.core.stamp import Stamp
 from frazil.hot.find import Listing
+from frazil.hot.rollback import rolled_back
 from frazil.hot.table import TIERING, HotTable
 from frazil.hot.tiering.care import Care
 from frazil.hot.tiering.feed import HotFeed
@@ -106,6 +107,7 @@ class TieringLoop(ChangeLoop):
         self._history = None
         if self._service.history is not None:
             self._history = TieringHistory(self._lake, *self._service.history, self._patience)
+            self._history.check()
         return feed
 
     def _make_feed(self) -> HotFeed:
@@ -282,8 +284,10 @@ class TieringLoop(ChangeLoop):
         if isinstance(error, Superseded):
             self._superseded = error
             self.stop()
-        topic, message = line.lane.topic, error.message
-        line.error = error
+        topic = line.lane.topic
+        if isinstance(error, HistoryChanged):
+            error = rolled_back(self._tables[topic], error)
+        line.error, message = error, error.message
         line.rests_until = time.monotonic() + rested(line.failures, _FIRST_REST, _LONGEST_REST)
         self._watch.failing(topic, message)
         self._observer.notify(TableStopped(self.name, str(line.lane), message))
@@ -318,8 +322,6 @@ class TieringLoop(ChangeLoop):
             if (table := self._history.write(self._watch.report(), last=last)) is not None:
                 self._care.wrote(table)
         except FrazilError as error:
-            if error.outcome is Outcome.FATAL:
-                self._history = None
             _logger.warning("what was measured is not written to a table: %s", error.message)
 
     def _goes_on(self, done: Done) -> bool:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from frazil.client import Client
-from frazil.core.errors import FrazilError
+from frazil.core.errors import FrazilError, InvalidInput, NotFound
 from frazil.core.moments import moment
 from frazil.core.stamp import Stamp, stamp_key
-from frazil.hot.find import HotTables
-from frazil.hot.read.pins import lag, pinned
-from frazil.hot.table import TIERING, HotTable
+from frazil.hot.find import HotTables, load_hot_table
+from frazil.hot.read.pins import Pins, lag, pinned
+from frazil.hot.read.tail import TailRead
+from frazil.hot.table import TIERING, HotTable, table_name
 from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
 from frazil.hot.tiering.watch import tiered
 from frazil.lake.authority import MetadataHistory, ancestry
+from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
 #: Tables that are asked about at the same time.
@@ -61,18 +63,35 @@ class HotStatus:
 
 
 def hot_status(
-    client: Client, kafka: Mapping[str, str], log_table: str | None = DEFAULT_TABLE
+    client: Client,
+    kafka: Mapping[str, str],
+    log_table: str | None = DEFAULT_TABLE,
+    names: Sequence[str] = (),
 ) -> list[HotStatus]:
     """Every hot table of the cluster, in order; what is wrong with one is part of the answer.
 
-    `log_table`: where the service writes breaches to; None: nowhere, so that they are not known.
+    `log_table`: where the service writes breaches to; None: nowhere, so that they are not known. `names`: of
+    tables that are asked for, which are told of also if their topic is gone.
     """
     found = HotTables(client, kafka, timeout_seconds=COMMAND_SECONDS).look()
+    listed = {str(table) for table in found.tables} | found.problems.keys()
+    asked = [_asked(client, name) for name in dict.fromkeys(names) if name not in listed]
+    tables = (*found.tables, *(table for table in asked if table is not None))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        known = list(pool.map(lambda table: table_status(client, table, kafka), found.tables))
+        known = list(pool.map(lambda table: table_status(client, table, kafka), tables))
     wrong = [HotStatus(name, name, problems=(problem.message,)) for name, problem in found.problems.items()]
     lately = None if log_table is None else told(client, datetime.now(UTC), log_table)
     return sorted([_with(one, lately) for one in (*known, *wrong)], key=lambda one: one.table)
+
+
+def _asked(client: Client, name: str) -> HotTable | None:
+    """A table that no topic leads to; None: there is none of that name, or it is no hot one."""
+    try:
+        found = load_hot_table(client, *table_name(name))
+    except (NotFound, InvalidInput):
+        return None
+    # The catalog does not tell case apart, Kafka does.
+    return found if found.topic == name else None
 
 
 def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> HotStatus:
@@ -90,7 +109,22 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
         behind = lag(table, found.pins, kafka)
     except FrazilError as error:
         return replace(known, problems=(*known.problems, error.message))
-    return replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+    known = replace(known, lag=behind, backlog=found.pins.tail, stamp=stamp, tiered_at=at)
+    try:
+        if table.enabled and table.letters is None:
+            _require_rows(table, found.pins, kafka)
+    except FrazilError as error:
+        known = replace(known, problems=(*known.problems, error.message))
+    return known
+
+
+def _require_rows(table: HotTable, pins: Pins, kafka: Mapping[str, str]) -> None:
+    """BadRecord: the next record of a partition is no row. Tiering takes all before it, and stops there."""
+    reader = KafkaReader(table.settings(kafka), keys=True)
+    tail = TailRead(str(table), reader, table.schema, table.key)
+    for part in pins.slices():
+        for _ in tail.decoded(replace(part, end=part.start + 1)):
+            pass
 
 
 def _with(found: HotStatus, lately: Mapping[str, Told] | None) -> HotStatus:

@@ -28,6 +28,7 @@ _FIND_SECONDS = 3.0
 _REFRESH_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _REPORT_SECONDS = 5.0
+_REST_SECONDS = 60.0
 #: A table's log is trimmed so many times while a record is kept.
 _TRIMS_PER_KEEP = 10
 _LEAST_TRIM, _MOST_TRIM = 2.0, 300.0
@@ -143,8 +144,8 @@ class Lookout:
         self._observer = observer
         self._name = name
         self._reported = 0.0
-        #: Topics that the last look could not tell of.
-        self._failed: Set[str] = frozenset()
+        #: By topic: when its oldest records may be asked again, which could not be read.
+        self._rests_until: dict[str, float] = {}
         self._ticks = Every("hot-logs", _LOOK_SECONDS, self.look)
 
     def start(self) -> None:
@@ -162,8 +163,8 @@ class Lookout:
             at = time.time()
             view = self._log.look_at_each()
             self._watch.saw(view.ends, at)
-            self._tell(view.failed)
-            self._ask()
+            self._watch.unseen({topic: error.message for topic, error in view.failed.items()})
+            self._ask(view.failed.keys())
         except FrazilError as error:
             self._watch.down("kafka", error.message)
         else:
@@ -178,16 +179,13 @@ class Lookout:
         for one in self._watch.judge():
             self._observer.notify(FreshnessBroken(self._name, one.table, one.lag, one.freshness, one.cause))
 
-    def _tell(self, failed: Mapping[str, FrazilError]) -> None:
-        for topic, error in failed.items():
-            self._watch.failing(topic, error.message)
-        for topic in self._failed - failed.keys():
-            self._watch.failing(topic, None)
-        self._failed = frozenset(failed)
-
-    def _ask(self) -> None:
-        """Records whose age cannot be told otherwise say it themselves."""
+    def _ask(self, failed: Set[str]) -> None:
+        """Records whose age cannot be told otherwise say it themselves. All other logs wait meanwhile, so
+        those of which the brokers just did not tell, or did not send anything lately, are not asked."""
+        now = time.monotonic()
         for table, places in self._watch.vague():
+            if table.topic in failed or now < self._rests_until.get(table.topic, 0.0):
+                continue
             count = max(places) + 1
             pins = Pins(
                 table=str(table),
@@ -200,4 +198,5 @@ class Lookout:
                 self._watch.told(table.topic, time.time() - lag(table, pins, self._kafka))
             except FrazilError as error:
                 # Trimmed or gone: the loop meets the reason.
+                self._rests_until[table.topic] = time.monotonic() + _REST_SECONDS
                 _logger.warning("the age of records of %s is not known: %s", table, error.message)

@@ -54,8 +54,9 @@ class Watch:
     _tables: dict[str, _Watched] = field(default_factory=dict)
     #: What does not answer: `catalog`, `kafka`.
     _down: dict[str, str] = field(default_factory=dict)
-    #: By topic: why it cannot be told what its table is.
+    #: By topic: why it cannot be told what its table is, and why not what its log has.
     _unclear: dict[str, str] = field(default_factory=dict)
+    _unseen: dict[str, str] = field(default_factory=dict)
     #: By table, and the cause of the last. The numbers never fall, whatever becomes of the table.
     _breaches: Counter[str] = field(default_factory=Counter)
     _causes: dict[str, str] = field(default_factory=dict)
@@ -69,7 +70,9 @@ class Watch:
             known = self._tables.get(table.topic)
             if known is None or anew:
                 arrivals = Arrivals(tiered(table))
-                trouble = None if known is None else known.trouble
+                # Another table does not have that of the one before it.
+                same = known is not None and known.table.uuid == table.uuid
+                trouble = known.trouble if known is not None and same else None
                 self._tables[table.topic] = _Watched(table, arrivals, self.clock(), trouble=trouble)
             else:
                 known.table = table
@@ -82,6 +85,11 @@ class Watch:
         """All topics of which it cannot be told what their table is, and why. What was known of it holds."""
         with self._lock:
             self._unclear = dict(problems)
+
+    def unseen(self, problems: Mapping[str, str]) -> None:
+        """All topics of whose logs nothing can be told now, and why. Other trouble stays as it is."""
+        with self._lock:
+            self._unseen = dict(problems)
 
     def topics(self) -> list[str]:
         with self._lock:
@@ -113,6 +121,9 @@ class Watch:
                     one.arrivals = Arrivals(following)
                 one.arrivals.reached(following)
                 one.watermark = watermark
+                if one.arrivals.oldest() is None and not one.arrivals.short:
+                    # What it could not get on with had landed all the same.
+                    one.trouble = None
 
     def has(self, topic: str, ends: Sequence[int]) -> bool:
         """Whether all before these is in Iceberg."""
@@ -225,7 +236,8 @@ class Watch:
         return TableFreshness(table, 0.0, 0.0, 0, breaches, cause, trouble)
 
     def _trouble(self, one: _Watched) -> str | None:
-        return self._unclear.get(one.table.topic, one.trouble)
+        topic = one.table.topic
+        return self._unclear.get(topic) or one.trouble or self._unseen.get(topic)
 
     def _cause(self, one: _Watched) -> str:
         if self._trouble(one) is not None:

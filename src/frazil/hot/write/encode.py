@@ -21,6 +21,7 @@ from frazil.stream.decode.text import FIRST_MICROS, LAST_MICROS
 _SPECIAL = r'["\\\x00-\x1f]'
 _AS_NUMBERS = ("boolean", "int", "long", "float", "double")
 _FLOATS = ("float", "double")
+_DAY = 24 * 60 * 60 * 1_000_000
 _encoder = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
 _Convert = Callable[[Any], Any]
 
@@ -64,6 +65,7 @@ def _texts(values: pa.Array, field: Field) -> tuple[pa.Array, bool]:
     """The text of each value, null where there is none, and whether quotes belong around it."""
     kind = field.type
     if kind == "string":
+        _check_text(values, field.name)
         return _escaped(values)
     if kind in _AS_NUMBERS:
         if kind in _FLOATS:
@@ -71,6 +73,8 @@ def _texts(values: pa.Array, field: Field) -> tuple[pa.Array, bool]:
         return values.cast(pa.string()), False
     if kind in ("timestamp", "timestamptz"):
         return _times(values, field), True
+    if kind == "date":
+        _check_days(values, field.name)
     if isinstance(kind, str) and (kind in ("date", "time") or kind.startswith("decimal")):
         return values.cast(pa.string()), True
     return _one_by_one(values, field), False
@@ -103,19 +107,39 @@ def _check_finite(values: pa.Array, column: str) -> None:
 
 
 def _check_years(values: pa.Array, column: str) -> None:
-    micros = values.cast(pa.int64())
-    inside = pc.and_(pc.greater_equal(micros, FIRST_MICROS), pc.less_equal(micros, LAST_MICROS))
+    _check_within(values.cast(pa.int64()), FIRST_MICROS, LAST_MICROS, column, "a time")
+
+
+def _check_days(values: pa.Array, column: str) -> None:
+    _check_within(values.cast(pa.int32()), FIRST_MICROS // _DAY, LAST_MICROS // _DAY, column, "a day")
+
+
+def _check_within(numbers: pa.Array, first: int, last: int, column: str, what: str) -> None:
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     if not pc.all(inside, min_count=0).as_py():
-        raise Unwritable(pc.index(inside, False).as_py(), column, "a time that is not in the years 1 to 9999")
+        row = pc.index(inside, False).as_py()
+        raise Unwritable(row, column, f"{what} that is not in the years 1 to 9999")
+
+
+def _check_text(values: pa.Array, column: str) -> None:
+    """Files and memory of others may say of any bytes that they are text."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, one in enumerate(values.cast(pa.binary()).to_pylist()):
+            if one is not None and one.decode(errors="ignore").encode() != one:
+                raise Unwritable(row, column, "text that is no UTF-8") from None
+        raise
 
 
 def _one_by_one(values: pa.Array, field: Field) -> pa.Array:
     convert = _converter(field.type) or (lambda value: value)
     found: list[bytes | None] = []
-    for row, value in enumerate(values.to_pylist()):
+    for row, one in enumerate(values):
         try:
+            value = one.as_py()
             found.append(None if value is None else _encoder.encode(convert(value)))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise Unwritable(row, field.name, str(error)) from None
     return pa.array(found, pa.binary()).cast(pa.string())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from frazil.hot.write.encode import JsonRows, Unwritable
 from frazil.hot.write.fit import Fit
 from frazil.hot.write.sending import Sender
 from frazil.stream.config.model import CatalogConfig
+from frazil.stream.sizes import LARGEST
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Records:
 
 
 _Make: TypeAlias = Callable[[pa.RecordBatch, int], Records]
+_INDEX = re.compile("__index_level_[0-9]+__")
 
 
 class Encoding:
@@ -47,7 +50,8 @@ class Encoding:
 
     def __init__(self, table: HotTable, largest: int) -> None:
         """`largest`: bytes that a record can have."""
-        self._largest = largest
+        # Whatever brokers take: what is larger is no row to those who read the log.
+        self._largest = min(largest, LARGEST)
         self._what = str(table)
         self.rows = Fit(table.schema, self._what)
         self._values = JsonRows(table.schema)
@@ -82,7 +86,8 @@ class Encoding:
         if len(rows) and pc.max(sizes).as_py() > self._largest:
             row = pc.index(pc.greater(sizes, self._largest), True).as_py()
             reason = f"{sizes[row].as_py()} bytes as JSON; legal are up to {self._largest}"
-            self.rows.refuse(first + row + 1, None, f"{reason} (`message.max.bytes`)")
+            more = " (`message.max.bytes`)" if self._largest < LARGEST else ""
+            self.rows.refuse(first + row + 1, None, f"{reason}{more}")
         return Records(keys, values)
 
 
@@ -233,9 +238,18 @@ def _arrow(rows: Any) -> pa.Table:
         return pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
         return rows
+    if type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns"):
+        return _of_pandas(rows)
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return pa.table(rows)
     raise InvalidInput(
         f"rows cannot be a {type(rows).__name__}; legal: a list of dicts, a table or record batch of Arrow, "
         "a DataFrame of Spark, pandas or Polars"
     )
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """An index with a name is a column. One without says which rows are left, and is none of theirs."""
+    named = any(name is not None for name in frame.index.names)
+    table = pa.Table.from_pandas(frame, preserve_index=named)
+    return table.drop_columns([name for name in table.column_names if _INDEX.fullmatch(name)])

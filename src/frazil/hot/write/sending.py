@@ -54,6 +54,9 @@ class Sender:
     def send(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> int:
         """Queue them, in order; an error says that some before them were not delivered."""
         produce, topic, count = self._producer.produce, self._topic, 0
+        # However few rows a call has: they may come by ones, and for days.
+        self._producer.poll(0)
+        self._check()
         for key, value in zip(keys, values, strict=True):
             while True:
                 try:
@@ -90,8 +93,11 @@ class Sender:
         if error is None:
             self.close()
         elif isinstance(error, Exception):
-            # What was put was put; the error that is on its way says more than one of the flush.
+            # What was put was put, and if not, that is told as well.
             self._producer.flush(_DEFAULTS["delivery.timeout.ms"] / 1000)
+            if self._failed is not None and isinstance(error, FrazilError):
+                error.message += f". {self._translated(self._failed).message}"
+                error.args = (error.message,)
 
     def _note(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:

@@ -39,7 +39,7 @@ from frazil.stream.config.model import (
     KafkaSource,
     PipelineConfig,
 )
-from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING, require_letters
 from frazil.stream.postgres.log import READS, numbers
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan
@@ -426,7 +426,9 @@ class Lane:
         assert letters is not None, "asked for where there are any"
         with suppress(AlreadyExists):
             return self._lake.create(letters.namespace, letters.name, DEAD_LETTERS, PARTITIONING)
-        return self._lake.load(letters.namespace, letters.name)
+        found = self._lake.load(letters.namespace, letters.name)
+        require_letters(str(found), found.schema)
+        return found
 
     def _join(self, table: LakeTable) -> None:
         self._owner.join(table)
