@@ -6,12 +6,14 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from tests.hot.read.world import HotRows, HotWorld, row
 
 from frazil.cli.main import cli
 from frazil.core.errors import FrazilError, InvalidInput
+from frazil.hot.read import sql
 from frazil.hot.read.names import DUCKDB
 from frazil.hot.read.sql import Tables, query, rewritten
 from frazil.lake import arrow_scan
@@ -159,3 +161,36 @@ def test_pins_say_of_when_the_answer_is(pins: str, other: tuple[str, ...]) -> No
     )
     assert (found.exit_code, found.stdout) == (2, "")
     assert "leave out --fresh and --max-lag" in found.stderr
+def test_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of one name are two, as of a join; JSON has no word for some numbers."""
+    rows = pa.Table.from_arrays(
+        [
+            pa.array([1, 2]),
+            pa.array([float("nan"), 0.5]),
+            pa.array([[float("-inf"), None], [1.5]], pa.list_(pa.float64())),
+            pa.array([b"\x01", None]),
+        ],
+        names=["id", "id", "id_1", "raw"],
+    )
+    monkeypatch.setattr(sql, "query", lambda *_, **__: sql.Answer(rows, ()))
+    for options, wanted in (
+        ((), "ID  ID   ID_1          RAW\n1   nan  [-inf, None]  b'\\x01'\n2   0.5  [1.5]         -\n"),
+        (
+            ("--json",),
+            (
+                '{"rows": [{"id": 1, "id_1": "nan", "id_1_1": ["-inf", null], "raw": "01"}, '
+                '{"id": 2, "id_1": 0.5, "id_1_1": [1.5], "raw": null}], "pins": []}\n'
+            ),
+        ),
+    ):
+        found = CliRunner().invoke(cli, ["sql", "SELECT 1", "--uri", "http://127.0.0.1:1", *options])
+        assert (found.exit_code, found.stdout) == (0, wanted)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_two_columns_of_one_name(hot: HotWorld, orders: HotRows, engine: str) -> None:
+    text = f"SELECT a.id, b.id FROM {orders.name} a JOIN {orders.name} b ON b.id = a.id + 4 WHERE a.id = 5"
+    found = query(text, catalog=hot.client, spark=hot.spark if engine == "spark" else None)
+    assert [column.to_pylist() for column in found.rows.columns] == [[5], [9]]
+
+
