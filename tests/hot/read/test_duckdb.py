@@ -362,3 +362,18 @@ def test_a_number_without_end_is_no_reason_to_fail(world: World) -> None:
     """DuckDB writes no JSON of it that can be read."""
     text = "SELECT id FROM shop.orders WHERE id = 5 AND id < 1e400"
     assert world.answer(text).to_pylist() == [{"id": 5}]
+
+
+def test_days_are_those_of_utc(world: World) -> None:
+    """As in Spark's sessions, wherever the machine is."""
+    text = "SELECT current_setting('TimeZone') AS zone, count(*) AS n FROM shop.orders"
+    assert world.answer(text).to_pylist() == [{"zone": "UTC", "n": 12}]
+    text = "SELECT TIMESTAMPTZ '2026-01-01 00:00:00' AS at"
+    assert world.answer(text).column("at").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize("name", ["views", "tables", "text", "rows", "pa"])
+def test_no_variable_is_a_table(world: World, name: str) -> None:
+    """Of those that this program has."""
+    with pytest.raises(InvalidInput, match=f"Table with name {name} does not exist"):
+        world.answer(f"SELECT * FROM {name}")

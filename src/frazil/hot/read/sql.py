@@ -125,6 +125,10 @@ def _by_duckdb(text: str, tables: Tables) -> pa.Table:
     duckdb = _duckdb()
     wanted = rewritten(text, tables, DUCKDB)
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+        # As Spark's sessions have it: days and hours are not those of the machine.
+        connection.execute("SET TimeZone = 'UTC'")
+        # Tables are those of the catalog, never variables of this program that have such a name.
+        connection.execute("SET python_enable_replacements = false")
         try:
             _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
             views = [_View(*one, number) for number, one in enumerate(tables.named().items())]
