@@ -33,6 +33,7 @@ _TABLES: dict[str, tuple[dict[str, str], list[tuple[Any, ...]]]] = {
     ),
     "shop.kinds": (
         {
+    "shop.alike": ({"n": "long", "a": "long", "A": "long"}, [(1, 2, 3)]),
             kind: kind
             for kind in (
                 "long",
@@ -128,6 +129,8 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
+                if name == "shop.alike":
+                    continue
     monkeypatch.setattr(sql, "pinned", made.pinned)
     monkeypatch.setattr(sql, "Union", made.union)
     return made
@@ -252,6 +255,15 @@ def test_a_column_that_is_not_there_is_said_before_anything_is_read(world: World
 
 
 @pytest.mark.parametrize(
+def test_columns_whose_names_sql_does_not_tell_apart(world: World) -> None:
+    assert world.answer("SELECT n, count(*) AS m FROM shop.alike GROUP BY n").to_pylist() == [
+        {"n": 1, "m": 1}
+    ]
+    for text in ('SELECT "A" FROM shop.alike', "SELECT n FROM shop.alike WHERE a = 2", "FROM shop.alike"):
+        with pytest.raises(InvalidInput, match=r"shop\.alike has the columns a, A"):
+            world.answer(text)
+
+
     ("text", "where"),
     [
         ("SELECT * FROM shop.orders WHERE id = 5", {"id": 5}),

@@ -155,6 +155,9 @@ class _View:
         self.name, self.found = name, found
         self.schema = Schema.from_json(pinned_schema(found), str(found))
         self.empty = pa.Table.from_batches([], Columns(self.schema).fitter.schema)
+        names = [name.lower() for name in self.empty.column_names]
+        #: Columns of which DuckDB would take the first one for any of them.
+        self.alike = [name for name in self.empty.column_names if names.count(name.lower()) > 1]
         self._rows = f"frazil_t{number}"
         #: What DuckDB's plans call the columns: names that occur nowhere else.
         self.marks = {
@@ -205,6 +208,11 @@ def _needed(connection: duckdb.DuckDBPyConnection, text: str, views: Sequence[_V
     found = {}
     for view in views:
         needed = [name for name, mark in view.marks.items() if mark in plan]
+        if not {*needed}.isdisjoint(view.alike):
+            raise InvalidInput(
+                f"the table {view.found} has the columns {', '.join(view.alike)}, which SQL does not tell "
+                "apart: leave them out of the query, or rename one of them"
+            )
         # Something has to tell how many rows there are.
         found[view.name] = needed or view.empty.column_names[:1]
     return found
