@@ -102,7 +102,8 @@ class Changelog:
 
     def _prior(self, changes: pa.Table) -> pa.Table:
         """What the keys of the changes were before them; a key may have nothing."""
-        keys = changes.select(list(self.key)).group_by(list(self.key)).aggregate([])
+        _, first = np.unique(key_codes(changes, self.key)[0], return_index=True)
+        keys = changes.select(list(self.key)).take(pa.array(first))
         arrays = [column.combine_chunks() for column in keys.columns]
         found, known = [self._empty()], np.zeros(len(keys), np.bool_)
         if len(self._changed):

@@ -153,7 +153,7 @@ def union_frame(
 ) -> DataFrame:
     """The frame of a pinned table."""
     schema = Schema.from_json(pinned_schema(found), str(found))
-    _require_types(schema)
+    require_types(schema, "frazil.hot.read.arrow.read_arrow, frazil sql")
     key = key_of(found, schema)
     read = tail_read(found, schema, key, kafka or {})
     base = None
@@ -327,14 +327,14 @@ def _loose(schema: Schema, key: Sequence[str]) -> Schema:
     return Schema(tuple(replace(field, required=field.name in key) for field in schema))
 
 
-def _require_types(schema: Schema) -> None:
+def require_types(schema: Schema, instead: str) -> None:
+    """Unsupported: Spark has no type for a column. `instead`: what reads the table without Spark."""
     for field in schema:
-        if not isinstance(field.type, str) and any(
-            word == "uuid" or word.startswith("fixed[") for word in primitives(field.type)
-        ):
+        inside = () if isinstance(field.type, str) else tuple(primitives(field.type))
+        if field.type == "time" or any(word in ("uuid", "time") or word[:5] == "fixed" for word in inside):
             raise Unsupported(
-                f"the column '{field.name}' has uuid or fixed inside, which Spark has no types for: read the "
-                "table without Spark (frazil.hot.read.arrow.read_arrow, frazil sql)"
+                f"the column '{field.name}' has a type that Spark does not (time, or uuid or fixed inside of "
+                f"another): read the table without Spark ({instead})"
             )
 
 
