@@ -257,7 +257,7 @@ def snapshot_frame(
     for field in schema:
         old = then.get(field.id)
         if old is None:
-            columns.append(F.lit(None).cast(spark_type(field.type)).alias(field.name))
+            columns.append(_initial(found, field).alias(field.name))
             continue
         column = F.col(_quoted(old.name))
         if old.type != field.type:
@@ -336,6 +336,20 @@ def require_types(schema: Schema, instead: str) -> None:
                 f"the column '{field.name}' has a type that Spark does not (time, or uuid or fixed inside of "
                 f"another): read the table without Spark ({instead})"
             )
+
+
+def _initial(found: Pinned, field: Field) -> Column:
+    """What rows have in a column that is younger than they are."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = (one for document in found.metadata["schemas"] for one in document["fields"])
+    given = (one.get("initial-default") for one in fields if one["id"] == field.id)
+    default = next((one for one in given if one is not None), None)
+    if default is not None:
+        _require_primitive(found, field)
+        if str(field.type).startswith(("binary", "fixed")):
+            return F.unhex(F.lit(default))
+    return F.lit(default).cast(spark_type(field.type))
 
 
 def _require_primitive(found: Pinned, field: Field) -> None:
