@@ -112,15 +112,28 @@ def test_files_that_cannot_have_a_row_are_not_read(
         return open_rows(storage, path, format_)
 
     monkeypatch.setattr(arrow_scan, "open_rows", counted)
-    for condition in ("id = 3", "id = 5", "day = '2026-01-04'", "day = DATE '2026-01-06'", "word = 'w5'"):
+    for condition, files in (
+        ("id = 3", 1),
+        ("id = 5", 1),
+        ("day = '2026-01-04'", 1),
+        ("day = DATE '2026-01-06'", 1),
+        ("word = 'w5'", 1),
+        ("id IN (1, 4)", 2),
+        ("day IN ('2026-01-04', '2026-01-09')", 1),
+        ("id BETWEEN 3 AND 4 AND word >= 'a'", 2),
+        ("day >= '2026-01-05'", 2),
+        ("day < DATE '2026-01-03'", 3),
+        ("word > 'w4'", 2),
+        ("id > 2 AND id <= 4 AND day <> '2026-01-09'", 3),
+    ):
         text = f"SELECT * FROM {table.name} WHERE {condition} ORDER BY ALL"
         opened.clear()
         found = query(text, catalog=hot.client)
-        assert len(opened) == 1, condition
+        assert len(opened) == files, condition
         with monkeypatch.context() as whole:
-            whole.setattr("frazil.hot.read.sql.equalities", lambda *_: {})
+            whole.setattr("frazil.hot.read.sql.conditions", lambda *_: [])
             assert query(text, catalog=hot.client, pins=found.pins).rows == found.rows
-        assert len(opened) == 7, condition
+        assert len(opened) == files + 6, condition
     ids = query(f"SELECT id FROM {table.name} WHERE day = '2026-01-04'", catalog=hot.client).rows
     assert ids.column("id").to_pylist() == ([] if key else [3])
 
@@ -153,14 +166,6 @@ def test_the_command(hot: HotWorld, orders: HotRows) -> None:
     assert document["pins"][0]["table"] == orders.name
 
 
-@pytest.mark.parametrize("other", [("--fresh",), ("--max-lag", "1h"), ("--fresh", "--max-lag", "1h")])
-@pytest.mark.parametrize("pins", ["[]", '[{"table": "a.b", "uuid": "u"}]'])
-def test_pins_say_of_when_the_answer_is(pins: str, other: tuple[str, ...]) -> None:
-    found = CliRunner().invoke(
-        cli, ["sql", "SELECT 1", "--uri", "http://127.0.0.1:1", "--pins", pins, *other]
-    )
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert "leave out --fresh and --max-lag" in found.stderr
 def test_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns of one name are two, as of a join; JSON has no word for some numbers."""
     rows = pa.Table.from_arrays(
@@ -194,3 +199,11 @@ def test_two_columns_of_one_name(hot: HotWorld, orders: HotRows, engine: str) ->
     assert [column.to_pylist() for column in found.rows.columns] == [[5], [9]]
 
 
+@pytest.mark.parametrize("other", [("--fresh",), ("--max-lag", "1h"), ("--fresh", "--max-lag", "1h")])
+@pytest.mark.parametrize("pins", ["[]", '[{"table": "a.b", "uuid": "u"}]'])
+def test_pins_say_of_when_the_answer_is(pins: str, other: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(
+        cli, ["sql", "SELECT 1", "--uri", "http://127.0.0.1:1", "--pins", pins, *other]
+    )
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "leave out --fresh and --max-lag" in found.stderr

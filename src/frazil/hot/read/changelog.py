@@ -18,12 +18,13 @@ from frazil.core.schema import Schema
 from frazil.hot.read.arrow import key_of
 from frazil.hot.read.pins import Pinned, pinned_schema
 from frazil.hot.read.tail import GONE, OFFSET, TailRead, last_of
-from frazil.lake.arrow_scan import ArrowScan, Wanted
+from frazil.lake.arrow_scan import ArrowScan
 from frazil.lake.changelog_pairs import AFTER, BEFORE, CHANGE_TYPE, DELETE, INSERT
 from frazil.lake.data_rows import Columns
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.manifests import Manifests
 from frazil.lake.places import KeyedPlace, PlacedFiles
+from frazil.lake.wanted import Wanted
 from frazil.stream.cdc.fold import key_codes
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.source import Slice
@@ -122,7 +123,7 @@ class Changelog:
         batches = [fitter.fit(batch) for batch in keys.combine_chunks().to_batches()]
         wanted = Wanted(self._key_columns.schema, pa.Table.from_batches(batches, fitter.schema))
         storage = PlacedFiles(self._places())
-        scan = ArrowScan(found.metadata, found.pins.snapshot, self.schema, storage, wanted, self._manifests)
+        scan = ArrowScan(found.metadata, found.pins.snapshot, self.schema, storage, [wanted], self._manifests)
         return scan.batches()
 
     def _alive(self, batch: pa.RecordBatch) -> pa.Table:

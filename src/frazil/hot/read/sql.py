@@ -15,7 +15,7 @@ from frazil.hot.read.arrow import Union
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.names import DUCKDB, SPARK, SPARK_DOUBLE_QUOTED, Syntax
 from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
-from frazil.hot.read.predicates import equalities, parsed
+from frazil.hot.read.predicates import conditions, parsed
 from frazil.hot.table import table_name
 from frazil.lake.data_rows import Columns
 
@@ -186,7 +186,7 @@ def _answer(
 ) -> pa.Table:
     tree = parsed(connection, text)
     for view in views:
-        where = equalities(tree, view.name, view.schema) or None
+        where = conditions(tree, view.name, view.schema)
         wanted = columns.get(view.name)
         union = Union(view.found, tables.client, tables.kafka, columns=wanted, where=where)
         view.show(connection, union.table())
