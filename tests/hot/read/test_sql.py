@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.hot.read.world import HotRows, HotWorld, row
+from tests.hot.read.world import HotRows, HotWorld, ordered, row
 
 from frazil.cli.main import cli
 from frazil.core.errors import FrazilError, InvalidInput
@@ -136,6 +137,68 @@ def test_files_that_cannot_have_a_row_are_not_read(
         assert len(opened) == files + 6, condition
     ids = query(f"SELECT id FROM {table.name} WHERE day = '2026-01-04'", catalog=hot.client).rows
     assert ids.column("id").to_pylist() == ([] if key else [3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitioning", [(), ("truncate(2, word)", "month(day)"), ("n",)])
+def test_less_is_read_and_the_answer_is_the_same(
+    hot: HotWorld, monkeypatch: pytest.MonkeyPatch, partitioning: tuple[str, ...]
+) -> None:
+    """Of any conditions: with nulls, with files from before a column was widened, and with a tail."""
+    draw = random.Random(repr(partitioning))
+    columns = {"id": "long required", "n": "int", "word": "string", "day": "date"}
+    table = hot.table(columns, partitioning=partitioning, partitions=1)
+
+    def put() -> None:
+        for _ in range(8):
+            n, day = draw.choice([None, -3, 0, 4, 900]), draw.randrange(4)
+            word = draw.choice([None, "", "a", "ab", "abc", "\u00e4", "\uffff", "\U0001f9ca"])
+            one = {
+                "id": draw.randrange(12),
+                "n": n,
+                "word": word,
+                "day": f"2026-0{1 + day}-15" if day else None,
+            }
+            table.put(one)
+
+    for number in range(4):
+        put()
+        table.tier()
+        if number == 1:
+            hot.spark.sql(f"ALTER TABLE frazil.{table.name} ALTER COLUMN n TYPE bigint")
+    put()
+    pins, less = table.pin(), 0
+    for _ in range(40):
+        text = f"SELECT * FROM {table.name} WHERE {_condition(draw)} AND {_condition(draw)}"
+        found = query(text, catalog=hot.client, pins=[pins]).rows.to_pylist()
+        with monkeypatch.context() as whole:
+            whole.setattr("frazil.hot.read.sql.conditions", lambda *_: [])
+            wanted = query(text, catalog=hot.client, pins=[pins]).rows.to_pylist()
+        assert ordered(found) == ordered(wanted), text
+        less += bool(wanted)
+    assert less > 3, "some find rows"
+
+
+def _condition(draw: random.Random) -> str:
+    column, values = draw.choice(
+        [
+            ("id", ["0", "3", "7", "11"]),
+            ("n", ["-3", "0", "4", "899", "900", "3000000000"]),
+            ("word", ["''", "'a'", "'ab'", "'b'", "'\u00e4'", "'\U0001f9ca'", "NULL"]),
+            ("day", ["'2026-01-15'", "DATE '2026-02-15'", "'2026-03-14'"]),
+        ]
+    )
+    one, other = draw.choice(values), draw.choice(values)
+    return draw.choice(
+        [
+            f"{column} {draw.choice(['=', '<', '<=', '>', '>=', '<>'])} {one}",
+            f"{one} {draw.choice(['<', '>='])} {column}",
+            f"{column} {draw.choice(['', 'NOT'])} BETWEEN {one} AND {other}",
+            f"{column} {draw.choice(['', 'NOT'])} IN ({one}, {other})",
+            f"NOT ({column} < {one})",
+            f"({column} > {one} OR {column} IS NULL)",
+        ]
+    )
 
 
 def test_the_command(hot: HotWorld, orders: HotRows) -> None:
