@@ -21,6 +21,7 @@ from frazil.lake.history import TableHistory
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.live import LiveFiles, Target
 from frazil.lake.manifests import Manifests
+from frazil.lake.projection import names_of
 from frazil.lake.storage import Inputs
 from frazil.lake.wanted import Condition, Mask
 
@@ -55,6 +56,7 @@ class ArrowScan:
             for each in metadata.get("partition-specs") or ()
         }
         self._elsewhere = columns_elsewhere(metadata, specs)
+        self._by_name = names_of(metadata)
         self._sieves = [one.sieve(specs) for one in wanted]
         if manifests is None:
             manifests = Manifests(field.id for one in wanted for field in one.schema)
@@ -84,7 +86,7 @@ class ArrowScan:
         file, found = target.file, []
         own, shared = self._deleted.positions(target)
         gone = positions_of(own | shared)
-        with open_rows(self._storage, file.path, file.format) as rows:
+        with open_rows(self._storage, file.path, file.format, self._by_name) as rows:
             rows.require(file.path, self._columns.schema, self._elsewhere.get(file.spec_id, frozenset()))
             for group in rows.groups():
                 if not all(one.meets_group(group) for one in self._sieves):

@@ -39,6 +39,7 @@ from frazil.lake.changelog_rows import Shape, SignedRows, UnitReader
 from frazil.lake.changelog_units import Commit, TableFiles
 from frazil.lake.history import TableHistory
 from frazil.lake.places import PlacedFiles, ReadKeys
+from frazil.lake.projection import names_of
 from frazil.lake.row_bytes import digests
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def shape_of(
         number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
         for number, spec in specs_of(metadata, schema).items()
     }
-    return Shape(schema, columns_of(_schemas(metadata)), elsewhere)
+    return Shape(schema, columns_of(_schemas(metadata)), elsewhere, names_of(metadata))
 
 
 def specs_of(metadata: Mapping[str, Any], schema: Schema) -> dict[int, PartitionSpec]:

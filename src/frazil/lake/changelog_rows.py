@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ class Shape:
     ever: Schema
     #: By partition spec, the columns whose values may lie elsewhere than in data files.
     elsewhere: Mapping[int, frozenset[int]]
+    #: The ids of columns by their names, for files that have no ids.
+    by_name: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class UnitReader:
         """The rows of a unit that changed, at positions from `start` up to `end`."""
         file = unit.file
         before, after = self._state(unit.before), self._state(unit.after)
-        with open_rows(self._storage, file.path, file.format) as rows:
+        with open_rows(self._storage, file.path, file.format, self._shape.by_name) as rows:
             rows.require(file.path, self._shape.schema, self._shape.elsewhere.get(file.spec_id, frozenset()))
             for group in rows.groups():
                 if group.first + group.count > start and (end is None or group.first < end):

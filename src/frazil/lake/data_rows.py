@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from frazil.core.errors import StorageError, Unsupported
 from frazil.core.schema import Schema
 from frazil.lake.avro_rows import avro_batches
 from frazil.lake.fitting import Fitter
-from frazil.lake.projection import field_id, projected
+from frazil.lake.projection import field_id, identified, projected
 from frazil.lake.storage import Inputs
 
 _AVRO_ROWS = 65_536
@@ -68,10 +69,22 @@ class Columns:
 class DataRows(ABC):
     """An open file."""
 
-    @cached_property
+    #: The ids of columns by their names, for files that have no ids.
+    by_name: Mapping[str, int] = MappingProxyType({})
+
     @abstractmethod
+    def _written(self) -> Sequence[pa.Field]:
+        """The columns that the file has at its top."""
+
+    @cached_property
     def columns(self) -> tuple[pa.Field, ...]:
-        """Those that the file has at its top."""
+        """The same with their ids, as far as anybody knows them."""
+        return tuple(identified(self._written(), self.by_name))
+
+    def identified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the file, in which columns have their ids."""
+        fields = identified(list(batch.schema), self.by_name)
+        return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields)) if self.by_name else batch
 
     @abstractmethod
     def groups(self) -> Iterator[RowGroup]:
@@ -101,14 +114,18 @@ class DataRows(ABC):
 
 
 @contextmanager
-def open_rows(storage: Inputs, path: str, format_: str) -> Iterator[DataRows]:
-    """StorageError: it cannot be read, also while it is read inside."""
+def open_rows(
+    storage: Inputs, path: str, format_: str, by_name: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[DataRows]:
+    """`by_name`: see `names_of`. StorageError: it cannot be read, also while it is read inside."""
     kind = _FORMATS.get(format_)
     if kind is None:
         raise Unsupported(f"{path} is in the format {format_}; frazil reads {', '.join(_FORMATS)}")
     with storage.open_input(path) as source, storage.reading(path):
         try:
-            yield kind(source, path)
+            rows: DataRows = kind(source, path)
+            rows.by_name = by_name
+            yield rows
         except pa.ArrowException as error:
             raise StorageError(f"read {path}: {error}") from None
 
@@ -125,9 +142,8 @@ class _ParquetRows(DataRows):
     def __init__(self, source: pa.NativeFile, _: str) -> None:
         self.file = pq.ParquetFile(source, pre_buffer=True)
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self.file.schema_arrow)
+    def _written(self) -> Sequence[pa.Field]:
+        return list(self.file.schema_arrow)
 
     @cached_property
     def leaves(self) -> dict[str, int]:
@@ -151,7 +167,9 @@ class _ParquetGroup(RowGroup):
         self.count = self._metadata.num_rows
 
     def bounds(self, identifier: int) -> GroupBounds | None:
-        name = next((column.name for column in self._rows.columns if field_id(column) == identifier), None)
+        # What is known by its name alone was written by others, perhaps in other units.
+        written = self._rows.file.schema_arrow
+        name = next((column.name for column in written if field_id(column) == identifier), None)
         leaf = None if name is None else self._rows.leaves.get(name)
         found = None if leaf is None else self._metadata.column(leaf).statistics
         if found is None or not found.has_min_max:
@@ -163,7 +181,7 @@ class _ParquetGroup(RowGroup):
         if not names:
             return []
         table = self._rows.file.read_row_group(self._number, columns=names, use_threads=False)
-        return table.combine_chunks().to_batches() if table.num_rows else []
+        return [self._rows.identified(each) for each in table.combine_chunks().to_batches() if len(each)]
 
 
 class _OrcRows(DataRows):
@@ -172,15 +190,14 @@ class _OrcRows(DataRows):
 
         self.file = orc.ORCFile(source)
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self.file.schema)
+    def _written(self) -> Sequence[pa.Field]:
+        return list(self.file.schema)
 
     def groups(self) -> Iterator[RowGroup]:
         first = 0
         for number in range(self.file.nstripes):
             batch = self.file.read_stripe(number)
-            yield _Held(first, batch)
+            yield _Held(first, self.identified(batch))
             first += len(batch)
 
 
@@ -188,14 +205,13 @@ class _AvroRows(DataRows):
     def __init__(self, source: pa.NativeFile, path: str) -> None:
         self._batches = list(avro_batches(path, source, _AVRO_ROWS))
 
-    @cached_property
-    def columns(self) -> tuple[pa.Field, ...]:
-        return tuple(self._batches[0].schema) if self._batches else ()
+    def _written(self) -> Sequence[pa.Field]:
+        return list(self._batches[0].schema) if self._batches else ()
 
     def groups(self) -> Iterator[RowGroup]:
         first = 0
         for batch in self._batches:
-            yield _Held(first, batch)
+            yield _Held(first, self.identified(batch))
             first += len(batch)
 
 

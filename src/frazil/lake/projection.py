@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pyarrow as pa
 
+from frazil.core.errors import InvalidInput
 from frazil.core.schema import FIELD_ID, ListType, MapType, Schema, StructType, Type
 
 _ORC_ID = b"iceberg.id"
+_NAMES = "schema.name-mapping.default"
+#: The id of a column that is none of the table's.
+_NOBODY = -1
 
 
 def field_id(column: pa.Field) -> int | None:
@@ -14,6 +22,28 @@ def field_id(column: pa.Field) -> int | None:
     found = column.metadata or {}
     text = found.get(FIELD_ID, found.get(_ORC_ID))
     return None if text is None else int(text)
+
+
+def names_of(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """The ids of a table's columns, by the names that they have in files without ids; none: nobody says."""
+    text = (metadata.get("properties") or {}).get(_NAMES)
+    try:
+        found = [] if text is None else json.loads(text)
+        return {
+            str(name): int(each["field-id"]) for each in found for name in each["names"] if "field-id" in each
+        }
+    except (ValueError, TypeError, KeyError):
+        raise InvalidInput(
+            f"the table property {_NAMES} is no name mapping: {str(text)[:200]}. Restore it, or remove it"
+        ) from None
+
+
+def identified(columns: Sequence[pa.Field], names: Mapping[str, int]) -> list[pa.Field]:
+    """Columns of a file that was not written for a table, with the ids that they have by their names."""
+    if not names or any(field_id(column) is not None for column in columns):
+        return list(columns)
+    ids = ({FIELD_ID: str(names.get(column.name, _NOBODY)).encode()} for column in columns)
+    return [column.with_metadata(more) for column, more in zip(columns, ids, strict=True)]
 
 
 def projected(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

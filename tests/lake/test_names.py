@@ -1,0 +1,52 @@
+"""Data files that were not written for a table, and have no ids of its columns."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frazil.client import Client
+from frazil.core.errors import InvalidInput
+from frazil.hot.read.arrow import read_arrow
+from frazil.lake.changelog import read_changes
+from frazil.lake.projection import names_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_columns_that_were_renamed(client: Client, spark: SparkSession, tmp_path: Path) -> None:
+    """They are what the table says that they are, as for Iceberg's own readers."""
+    client.namespaces.create("names", exist_ok=True)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    rows = {"id": [1, 2], "a": ["x", None], "b": ["y", "z"], "day": [date(2026, 1, 1), None]}
+    pq.write_table(pa.table(rows), folder / "f.parquet")
+    spark.sql("CREATE TABLE frazil.names.t (id BIGINT, a STRING, b STRING, day DATE) USING iceberg")
+    spark.sql(f"CALL frazil.system.add_files('names.t', '`parquet`.`{folder}`')")
+    for change in (
+        "RENAME COLUMN a TO c",
+        "ALTER COLUMN b FIRST",
+        "DROP COLUMN day",
+        "ADD COLUMN a STRING",
+    ):
+        spark.sql(f"ALTER TABLE frazil.names.t {change}")
+        wanted = [row.asDict() for row in spark.sql("SELECT * FROM frazil.names.t ORDER BY id").collect()]
+        assert read_arrow("names.t", catalog=client).sort_by("id").to_pylist() == wanted, change
+        found = [row for batch in read_changes(client, "names.t") for row in batch.to_pylist()]
+        assert [{name: row[name] for name in wanted[0]} for row in found] == wanted, change
+        assert read_arrow("names.t", catalog=client, where={"id": 2}, columns=["b"]).to_pylist() == [
+            {"b": "z"}
+        ]
+
+
+def test_a_mapping_that_is_none() -> None:
+    for text in ("?", "[5]", '[{"field-id": "x", "names": ["a"]}]', '[{"field-id": 1}]'):
+        with pytest.raises(InvalidInput, match="no name mapping"):
+            names_of({"properties": {"schema.name-mapping.default": text}})
+    assert names_of({"properties": {}}) == {}
