@@ -1,4 +1,4 @@
-"""Data files that were not written for a table, and have no ids of its columns."""
+"""Data files that do not say by themselves what is in a table's columns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.client import Client
-from frazil.core.errors import InvalidInput
+from frazil.core.errors import InvalidInput, Unsupported
 from frazil.hot.read.arrow import read_arrow
+from frazil.lake.catalog import Lake
 from frazil.lake.changelog import read_changes
 from frazil.lake.projection import names_of
 
@@ -50,3 +51,24 @@ def test_a_mapping_that_is_none() -> None:
         with pytest.raises(InvalidInput, match="no name mapping"):
             names_of({"properties": {"schema.name-mapping.default": text}})
     assert names_of({"properties": {}}) == {}
+
+
+def test_defaults_inside_of_columns(lake: Lake, client: Client, spark: SparkSession) -> None:
+    """The file has the column, and not the field in it: null would be another value than the table's."""
+    client.namespaces.create("names", exist_ok=True)
+    spark.sql(
+        "CREATE TABLE frazil.names.d (id BIGINT, s STRUCT<a: INT>, l ARRAY<STRUCT<a: INT>>) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '3')"
+    )
+    spark.sql("INSERT INTO frazil.names.d SELECT 1, named_struct('a', 2), array(named_struct('a', 3))")
+    types, literal = lake.iceberg.types.Types, lake.iceberg.expressions.Literal
+    for parent in ("s", "l"):
+        change = lake.load(("names",), "d").java.updateSchema()
+        change.addColumn(parent, f"b{parent}", types.IntegerType.get(), None, literal.of(5)).commit()
+        with pytest.raises(Unsupported, match=rf"does not hold the column {parent}\.b{parent}"):
+            read_arrow("names.d", catalog=client, columns=[parent])
+    assert read_arrow("names.d", catalog=client, columns=["id"]).to_pylist() == [{"id": 1}]
+    spark.sql("INSERT OVERWRITE frazil.names.d SELECT * FROM frazil.names.d")
+    assert read_arrow("names.d", catalog=client).to_pylist() == [
+        {"id": 1, "s": {"a": 2, "bs": 5}, "l": [{"a": 3, "bl": 5}]}
+    ]

@@ -151,13 +151,19 @@ def columns_elsewhere(
     metadata: Mapping[str, Any], specs: Mapping[int, PartitionSpec]
 ) -> dict[int, frozenset[int]]:
     """By spec, columns whose values files need not hold: partitions do, or the column's default."""
-    defaults = {
-        int(field["id"])
-        for document in metadata["schemas"]
-        for field in document["fields"]
-        if field.get("initial-default") is not None
-    }
+    defaults = {number for document in metadata["schemas"] for number in defaulted(document)}
     return {
         number: frozenset(defaults | {each.source_id for each in spec.fields if each.transform == "identity"})
         for number, spec in specs.items()
     }
+
+
+def defaulted(kind: Any) -> Iterator[int]:
+    """The ids of fields, at any depth of a schema of the spec's form, that files need not have."""
+    if isinstance(kind, Mapping):
+        for field in kind.get("fields", ()):
+            if field.get("initial-default") is not None:
+                yield int(field["id"])
+            yield from defaulted(field["type"])
+        for part in ("element", "key", "value"):
+            yield from defaulted(kind.get(part))

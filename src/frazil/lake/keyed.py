@@ -15,6 +15,7 @@ from frazil.client import Renewing
 from frazil.core.errors import FrazilError, InvalidInput, Unsupported
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
+from frazil.lake.arrow_scan import defaulted
 from frazil.lake.data_rows import Columns
 from frazil.lake.delta import DeleteFile, RowDelta
 from frazil.lake.files import DataFile, FileOptions
@@ -102,7 +103,7 @@ class KeyedTable:
         """By spec, columns whose values files need not hold: partitions do, or the column's default."""
         with java_errors(f"reading the table {table}"):
             document = msgspec.json.decode(table.lake.schemas.toJson(table.metadata.schema()))
-        defaults = {int(each["id"]) for each in document["fields"] if each.get("initial-default") is not None}
+        defaults = {*defaulted(document)}
         return {
             number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
             for number, spec in self.specs(table).items()
