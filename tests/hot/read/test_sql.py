@@ -108,9 +108,9 @@ def test_files_that_cannot_have_a_row_are_not_read(
     table.flush()
     opened: list[str] = []
 
-    def counted(storage: Any, path: str, format_: str) -> Any:
+    def counted(storage: Any, path: str, *more: Any) -> Any:
         opened.append(path)
-        return open_rows(storage, path, format_)
+        return open_rows(storage, path, *more)
 
     monkeypatch.setattr(arrow_scan, "open_rows", counted)
     for condition, files in (
