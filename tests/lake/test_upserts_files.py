@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -58,6 +59,19 @@ def test_keys_of_every_type(kind: str, format_: str, lake: Lake, client: Client)
     read = lake.spark.table(world.name)
     named = {row["word"] for row in world.model.values()}
     assert sorted(row.word for row in read.select("word").collect()) == sorted(named)
+
+
+def test_a_key_that_was_renamed_after_files_without_ids(lake: Lake, client: Client, tmp_path: Path) -> None:
+    """Such files know it by its old name only, and the table knows of that."""
+    schema = Schema((Field("code", "long"), Field("word", "string")))
+    world = KeyedWorld(lake, client, schema=schema, key=("id",))
+    pq.write_table(pa.table({"code": [1, 2, 3], "word": ["a", "b", "c"]}), tmp_path / "others.parquet")
+    world.sql(f"CALL frazil.system.add_files('keyed.{world.table.name}', '`parquet`.`{tmp_path}`')")
+    world.sql("ALTER TABLE {t} RENAME COLUMN code TO id")
+    world.upsert([{"id": 1, "word": "z"}, {"id": 9, "word": "y"}], gone=[(2,)])
+    assert world.rounds[-1].matched == 2
+    read = lake.spark.table(world.name).orderBy("id").collect()
+    assert [tuple(row) for row in read] == [(1, "z"), (3, "c"), (9, "y")]
 
 
 def test_files_of_spark(lake: Lake, client: Client) -> None:

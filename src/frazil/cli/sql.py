@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from frazil.cli.clusters import At, at_cluster
 from frazil.cli.remote import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -71,8 +73,7 @@ def sql(at: At, query: str, fresh: bool, max_lag: str | None, engine: str, pins:
     if at.as_json:
         _print_json(answer.rows, answer.pins)
         return
-    names = answer.rows.column_names
-    print_table(names, ([one[name] for name in names] for one in _rows(answer.rows)))
+    print_table(answer.rows.column_names, _rows(answer.rows))
     for each in answer.pins:
         click.echo(f"# {each}", err=True)
     click.echo(f"# --pins '{_text(answer.pins)}'", err=True)
@@ -96,18 +97,38 @@ def _text(pins: tuple[Pins, ...]) -> str:
     return f"[{','.join(one.encode() for one in pins)}]"
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """By position: a query may give two columns one name."""
     for batch in table.to_batches():
-        yield from batch.to_pylist()
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _print_json(table: pa.Table, pins: tuple[Pins, ...]) -> None:
-    rows = json.dumps(list(_rows(table)), default=_plain, ensure_ascii=False)
-    click.echo(f'{{"rows": {rows}, "pins": {_text(pins)}}}')
+    names = _distinct(table.column_names)
+    found = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in _rows(table)]
+    click.echo(f'{{"rows": {json.dumps(found, ensure_ascii=False)}, "pins": {_text(pins)}}}')
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The second `id` is `id_1`."""
+    found: list[str] = []
+    for name in names:
+        tried = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+        found.append(next(one for one in tried if one not in found))
+    return found
 
 
 def _plain(value: Any) -> Any:
     """What JSON has no type for, as text; bytes in hexadecimal."""
-    if isinstance(value, bytes):
-        return value.hex()
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case bytes():
+            return value.hex()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.core.errors import NotFound, Unsupported
+from frazil.core.errors import NotFound
 from frazil.core.foreign_types import without_foreign
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Schema
@@ -24,21 +22,10 @@ from frazil.lake.key_match import KeyMatcher
 from frazil.lake.live import LiveFiles, Target
 from frazil.lake.manifests import Manifests
 from frazil.lake.name_mapping import names_of
-from frazil.lake.pruning import KeyPartitions, KeyRanges
 from frazil.lake.storage import Inputs
+from frazil.lake.wanted import Condition, Mask
 
-_Mask = npt.NDArray[np.bool_]
 _THREADS = 4
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Only rows that have one of these keys; files that cannot have one are not opened."""
-
-    #: The key columns, with their ids.
-    schema: Schema
-    #: In the types of the schema.
-    keys: pa.Table
 
 
 class ArrowScan:
@@ -50,18 +37,18 @@ class ArrowScan:
         snapshot_id: int,
         columns: Schema,
         storage: Inputs,
-        wanted: Wanted | None = None,
+        wanted: Sequence[Condition] = (),
         manifests: Manifests | None = None,
     ) -> None:
         """`columns`: fields of one of the table's schemas, by their ids. NotFound: the snapshot expired.
 
-        `manifests`: those of earlier scans of the table by the same key.
+        `wanted`: of rows that alone are given, all of these. `manifests`: those of earlier scans of the table
+        by the same columns.
         """
         snapshot = TableHistory(metadata).snapshot(snapshot_id)
         if snapshot is None or snapshot.manifest_list is None:
             raise NotFound(f"the table has no snapshot {snapshot_id} any more, or none that frazil can read")
         self._storage = storage
-        self._wanted = wanted
         self._columns = Columns(columns)
         newest = Schema.from_json(without_foreign(metadata["schemas"][-1]))
         specs = {
@@ -70,17 +57,12 @@ class ArrowScan:
         }
         self._elsewhere = columns_elsewhere(metadata, specs)
         self._names = names_of(metadata)
-        self._matcher = _matcher(wanted)
-        self._ranges = None if wanted is None else KeyRanges(wanted.schema, wanted.keys)
+        self._sieves = [one.sieve(specs) for one in wanted]
         if manifests is None:
-            manifests = Manifests(() if wanted is None else (field.id for field in wanted.schema))
+            manifests = Manifests(field.id for one in wanted for field in one.schema)
         live = LiveFiles(manifests.live(storage, snapshot.manifest_list), specs)
-        partitions = None if wanted is None else KeyPartitions(specs, wanted.schema, wanted.keys)
         self.targets = [
-            live.target(file)
-            for file in live.data
-            if (partitions is None or partitions.meet(file))
-            and (self._ranges is None or self._ranges.meet_file(file))
+            live.target(file) for file in live.data if all(one.meets_file(file) for one in self._sieves)
         ]
         self._deleted = DeletedRows(storage, self.targets, columns_ever(metadata))
 
@@ -107,7 +89,7 @@ class ArrowScan:
         with open_rows(self._storage, file.path, file.format, self._names) as rows:
             rows.require(file.path, self._columns.schema, self._elsewhere.get(file.spec_id, frozenset()))
             for group in rows.groups():
-                if self._ranges is not None and not self._ranges.meet_group(group):
+                if not all(one.meets_group(group) for one in self._sieves):
                     continue
                 mask = self._living(target, group, gone)
                 if mask is not None and not mask.any():
@@ -118,7 +100,7 @@ class ArrowScan:
                 found += table.to_batches()
         return found
 
-    def _living(self, target: Target, group: RowGroup, gone: Positions) -> _Mask | None:
+    def _living(self, target: Target, group: RowGroup, gone: Positions) -> Mask | None:
         """Which rows of the group are there, and wanted; None: all."""
         start, end = np.searchsorted(gone, [group.first, group.first + group.count])
         mask = None
@@ -129,11 +111,10 @@ class ArrowScan:
             columns, matcher = self._deleted.values(file)
             if matcher is not None:
                 mask = _all(mask, group.count)
-                mask[_found(matcher, group, columns)] = False
-        if self._matcher is not None:
-            kept = np.zeros(group.count, np.bool_)
-            kept[_found(self._matcher[1], group, self._matcher[0])] = True
-            mask = _all(mask, group.count) & kept
+                mask[matcher.find(_read(group, columns))[0]] = False
+        for sieve in self._sieves:
+            if mask is None or mask.any():
+                mask = _all(mask, group.count) & sieve.mask(_read(group, sieve.columns))
         return mask
 
 
@@ -147,22 +128,12 @@ def without(table: pa.Table, key: Sequence[str], matcher: KeyMatcher) -> pa.Tabl
     return table.filter(pa.array(kept))
 
 
-def _found(matcher: KeyMatcher, group: RowGroup, columns: Columns) -> npt.NDArray[np.int64]:
-    table = group.read(columns)
-    return matcher.find([column.combine_chunks() for column in table.columns])[0]
+def _read(group: RowGroup, columns: Columns) -> list[pa.Array]:
+    return [column.combine_chunks() for column in group.read(columns).columns]
 
 
-def _all(mask: _Mask | None, count: int) -> _Mask:
+def _all(mask: Mask | None, count: int) -> Mask:
     return np.ones(count, np.bool_) if mask is None else mask
-
-
-def _matcher(wanted: Wanted | None) -> tuple[Columns, KeyMatcher] | None:
-    if wanted is None:
-        return None
-    if not len(wanted.keys):
-        raise Unsupported("rows are looked for by keys, and there are none")
-    columns = Columns(wanted.schema)
-    return columns, KeyMatcher([column.combine_chunks() for column in wanted.keys.columns])
 
 
 def columns_ever(metadata: Mapping[str, Any]) -> Schema:
@@ -180,13 +151,19 @@ def columns_elsewhere(
     metadata: Mapping[str, Any], specs: Mapping[int, PartitionSpec]
 ) -> dict[int, frozenset[int]]:
     """By spec, columns whose values files need not hold: partitions do, or the column's default."""
-    defaults = {
-        int(field["id"])
-        for document in metadata["schemas"]
-        for field in document["fields"]
-        if field.get("initial-default") is not None
-    }
+    defaults = {number for document in metadata["schemas"] for number in defaulted(document)}
     return {
         number: frozenset(defaults | {each.source_id for each in spec.fields if each.transform == "identity"})
         for number, spec in specs.items()
     }
+
+
+def defaulted(kind: Any) -> Iterator[int]:
+    """The ids of fields, at any depth of a schema of the spec's form, that files need not have."""
+    if isinstance(kind, Mapping):
+        for field in kind.get("fields", ()):
+            if field.get("initial-default") is not None:
+                yield int(field["id"])
+            yield from defaulted(field["type"])
+        for part in ("element", "key", "value"):
+            yield from defaulted(kind.get(part))

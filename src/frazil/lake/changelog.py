@@ -20,7 +20,7 @@ from frazil.core.foreign_types import without_foreign
 from frazil.core.names import show
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
-from frazil.lake.arrow_scan import columns_of
+from frazil.lake.arrow_scan import columns_of, defaulted
 from frazil.lake.changelog_pairs import (
     CHANGE_COLUMNS,
     CHANGE_TYPE,
@@ -231,7 +231,7 @@ def shape_of(
             f"the table {table} has a column {', '.join(taken)}, which is what a changelog calls a column of "
             "its own: rename it"
         )
-    defaults = {int(each["id"]) for each in document["fields"] if each.get("initial-default") is not None}
+    defaults = {*defaulted(document)}
     elsewhere = {
         number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
         for number, spec in specs_of(metadata, schema).items()

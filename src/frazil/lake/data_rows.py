@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.core.errors import StorageError, Unsupported
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, ListType, MapType, Schema, StructType, Type
 from frazil.lake.avro_rows import avro_batches
 from frazil.lake.fitting import Fitter, relabelled
 from frazil.lake.name_mapping import NONE, Names, has_ids, with_id
@@ -108,14 +108,36 @@ class DataRows(ABC):
 
     def require(self, path: str, schema: Schema, elsewhere: frozenset[int]) -> None:
         """Unsupported: a column is not in the file, and its value is `elsewhere`, by id, instead."""
-        there = {field_id(column) or column.name for column in self.columns}
-        lacking = [f.name for f in schema if f.id in elsewhere and not {f.id, f.name} & there]
+        lacking = list(_lacking(self.columns, schema.fields, elsewhere))
         if lacking:
             raise Unsupported(
                 f"{path} does not hold the column {', '.join(lacking)}: its value is in the partition or in "
                 "a default of the table alone. Rewrite the file with an engine (rewrite_data_files), and "
                 "start again"
             )
+
+
+def _lacking(
+    columns: Sequence[pa.Field], fields: Sequence[Field], elsewhere: frozenset[int], before: str = ""
+) -> Iterator[str]:
+    """Fields of `elsewhere` that are not among the columns, nor inside those that are."""
+    known = {field_id(column) or column.name: column.type for column in columns}
+    for field in fields:
+        found = known.get(field.id, known.get(field.name))
+        if found is not None:
+            yield from _lacking_inside(found, field.type, elsewhere, f"{before}{field.name}")
+        elif field.id in elsewhere:
+            yield before + field.name
+
+
+def _lacking_inside(found: pa.DataType, kind: Type, elsewhere: frozenset[int], name: str) -> Iterator[str]:
+    if isinstance(kind, StructType):
+        yield from _lacking(list(found), kind.fields, elsewhere, f"{name}.")
+    elif isinstance(kind, ListType):
+        yield from _lacking_inside(found.value_type, kind.element, elsewhere, name)
+    elif isinstance(kind, MapType):
+        yield from _lacking_inside(found.key_type, kind.key, elsewhere, name)
+        yield from _lacking_inside(found.item_type, kind.value, elsewhere, name)
 
 
 @contextmanager
@@ -173,7 +195,9 @@ class _ParquetGroup(RowGroup):
         self.count = self._metadata.num_rows
 
     def bounds(self, identifier: int) -> GroupBounds | None:
-        name = next((column.name for column in self._rows.columns if field_id(column) == identifier), None)
+        # What is known by its name alone was written by others, perhaps in other units.
+        written = self._rows.file.schema_arrow
+        name = next((column.name for column in written if field_id(column) == identifier), None)
         leaf = None if name is None else self._rows.leaves.get(name)
         found = None if leaf is None else self._metadata.column(leaf).statistics
         if found is None or not found.has_min_max:

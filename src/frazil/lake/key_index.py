@@ -16,6 +16,7 @@ from frazil.core.schema import Schema
 from frazil.lake.data_rows import Columns, DataRows, open_rows
 from frazil.lake.key_match import KeyMatcher, Numbers, lanes
 from frazil.lake.manifests import ContentFile
+from frazil.lake.name_mapping import NONE, Names
 from frazil.lake.pruning import KeyRanges
 from frazil.lake.storage import Inputs
 
@@ -151,12 +152,14 @@ class KeySearch:
         storage: Inputs,
         elsewhere: Mapping[int, frozenset[int]],
         indexes: KeyIndexes,
+        names: Names = NONE,
     ) -> None:
-        """`schema`: the key columns, with their ids; `keys`: no two are equal; `elsewhere`: see `Lookup`."""
+        """`schema`: the key columns, with their ids; `keys`: no two are equal; the others: see `Lookup`."""
         self._schema = schema
         self._storage = storage
         self._elsewhere = elsewhere
         self._indexes = indexes
+        self._names = names
         self._columns = Columns(schema)
         self._keys = [column.combine_chunks() for column in keys.columns]
         self.ranges = KeyRanges(schema, keys)
@@ -177,7 +180,7 @@ class KeySearch:
         kept = None if self._numbers is None else self._indexes.get(name)
         if kept is not None and self._numbers is not None:
             return kept.find(self._numbers)
-        with open_rows(self._storage, file.path, file.format) as rows:
+        with open_rows(self._storage, file.path, file.format, self._names) as rows:
             rows.require(file.path, self._schema, self._elsewhere.get(file.spec_id, frozenset()))
             if self._numbers is None or not self._indexes.wants(name, file.records):
                 return self._scanned(rows)

@@ -15,6 +15,7 @@ from frazil.client import Renewing
 from frazil.core.errors import FrazilError, InvalidInput, Unsupported
 from frazil.core.partitioning import PartitionSpec
 from frazil.core.schema import Field, Schema
+from frazil.lake.arrow_scan import defaulted
 from frazil.lake.data_rows import Columns
 from frazil.lake.delta import DeleteFile, RowDelta
 from frazil.lake.files import DataFile, FileOptions
@@ -22,6 +23,7 @@ from frazil.lake.java import java_errors
 from frazil.lake.live import LiveFiles, Target
 from frazil.lake.lookup import Found, Lookup, LookupTask
 from frazil.lake.manifests import DATA, ContentFile, Manifests
+from frazil.lake.name_mapping import names_in
 from frazil.lake.patches import Patches
 from frazil.lake.pruning import KeyPartitions, KeyRanges
 from frazil.lake.sequence import Bounds, SequenceBy, sequence_field
@@ -102,7 +104,7 @@ class KeyedTable:
         """By spec, columns whose values files need not hold: partitions do, or the column's default."""
         with java_errors(f"reading the table {table}"):
             document = msgspec.json.decode(table.lake.schemas.toJson(table.metadata.schema()))
-        defaults = {int(each["id"]) for each in document["fields"] if each.get("initial-default") is not None}
+        defaults = {*defaulted(document)}
         return {
             number: frozenset(defaults | {f.source_id for f in spec.fields if f.transform == "identity"})
             for number, spec in self.specs(table).items()
@@ -208,7 +210,8 @@ class KeyedRound:
             by = sequence_field(table.schema, wanted.sequence.column)
             bounds = Bounds.of(by, wanted.sequence, patches, keys)
         elsewhere = self._keyed.elsewhere(table)
-        return Lookup(schema, keys, version, self._next(), target, elsewhere, patches, bounds=bounds)
+        mapping = names_in(table.properties)
+        return Lookup(schema, keys, version, self._next(), target, elsewhere, mapping, patches, bounds=bounds)
 
     def _next(self) -> str:
         """Names of another lookup's files must not be taken again."""

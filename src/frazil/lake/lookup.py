@@ -22,6 +22,7 @@ from frazil.lake.delta import DeleteFile
 from frazil.lake.files import DataFile, WriteTarget
 from frazil.lake.key_match import KeyMatcher, Numbers
 from frazil.lake.live import Target
+from frazil.lake.name_mapping import Names
 from frazil.lake.patches import Patches
 from frazil.lake.pruning import KeyRanges
 from frazil.lake.removals import Removals
@@ -47,6 +48,8 @@ class Lookup:
     target: WriteTarget
     #: By partition spec, the columns whose values may lie elsewhere than in data files.
     elsewhere: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    #: Of columns in files that were not written for the table.
+    names: Names = field(default_factory=dict)
     patches: Patches | None = None
     #: Where a patch has several current rows: the one that counts, as path and position.
     chosen: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -161,7 +164,7 @@ class _Search:
 
     def _file(self, target: Target) -> None:
         file = target.file
-        with open_rows(self._storage, file.path, file.format) as rows:
+        with open_rows(self._storage, file.path, file.format, self._lookup.names) as rows:
             elsewhere = self._lookup.elsewhere.get(file.spec_id, frozenset())
             rows.require(file.path, self._lookup.schema, elsewhere)
             hits = self._hits(rows)

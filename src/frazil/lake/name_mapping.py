@@ -13,32 +13,44 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from frazil.core.errors import InvalidInput
 from frazil.core.schema import FIELD_ID
 from frazil.lake.fitting import relabelled
 from frazil.lake.projection import field_id
 
-_PROPERTY = "schema.name-mapping.default"
+NAME_MAPPING = "schema.name-mapping.default"
+#: The id of a column that is none of the table's.
+_NOBODY = -1
 
 
 @dataclass(frozen=True)
 class Mapped:
     """A column, and those inside of it by their names."""
 
-    id: int | None
+    id: int
     below: Mapping[str, Mapped]
 
 
 Names = Mapping[str, Mapped]
 NONE: Names = {}
+_UNKNOWN = Mapped(_NOBODY, NONE)
 
 
 def names_of(metadata: Mapping[str, Any]) -> Names:
-    """What the table's metadata document says; nothing of a text that is no such mapping."""
-    text = (metadata.get("properties") or {}).get(_PROPERTY)
+    """What the table's metadata document says."""
+    return names_in(metadata.get("properties") or {})
+
+
+def names_in(properties: Mapping[str, str]) -> Names:
+    """What the table's properties say."""
+    text = properties.get(NAME_MAPPING)
     try:
         return NONE if text is None else _names(msgspec.json.decode(text))
     except (msgspec.MsgspecError, AttributeError, KeyError, TypeError, ValueError):
-        return NONE
+        raise InvalidInput(
+            f"the table property {NAME_MAPPING} is no name mapping: {str(text)[:200]}. Restore it, or "
+            "remove it"
+        ) from None
 
 
 def has_ids(columns: Sequence[pa.Field]) -> bool:
@@ -51,12 +63,11 @@ def identified(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
 
 
 def with_id(field: pa.Field, names: Names) -> pa.Field:
-    known = names.get(field.name)
-    if known is None:
+    """As the mapping knows it: a column that is not in it is none of the table's. Without one, as it is."""
+    if not names:
         return field
-    metadata = dict(field.metadata or {})
-    if known.id is not None:
-        metadata[FIELD_ID] = str(known.id).encode()
+    known = names.get(field.name, _UNKNOWN)
+    metadata = {**(field.metadata or {}), FIELD_ID: str(known.id).encode()}
     return pa.field(field.name, _inside(field.type, known.below), field.nullable, metadata)
 
 
@@ -81,7 +92,6 @@ def _called(field: pa.Field, name: str, names: Names) -> pa.Field:
 def _names(rows: Sequence[Mapping[str, Any]]) -> Names:
     found: dict[str, Mapped] = {}
     for row in rows:
-        number = row.get("field-id")
-        mapped = Mapped(None if number is None else int(number), _names(row.get("fields") or ()))
-        found.update(dict.fromkeys(row.get("names") or (), mapped))
+        mapped = Mapped(int(row.get("field-id", _NOBODY)), _names(row.get("fields") or ()))
+        found.update(dict.fromkeys(row["names"], mapped))
     return found

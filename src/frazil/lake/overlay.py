@@ -34,6 +34,7 @@ from frazil.lake.java import java_errors
 from frazil.lake.key_index import KeyIndexes, KeySearch
 from frazil.lake.live import LiveFiles
 from frazil.lake.manifests import Manifests
+from frazil.lake.name_mapping import names_of
 from frazil.lake.pruning import KeyPartitions
 from frazil.lake.removals import VECTORS, Removals, Removed
 from frazil.lake.scratch import Scratch
@@ -142,7 +143,8 @@ def _removed(base: Base, keys: pa.Table, storage: FileStorage, prefix: str) -> R
     live = LiveFiles(
         _manifests_of(base, schema).live(base.storage, str(base.described[0]["manifest-list"])), specs
     )
-    search = KeySearch(schema, keys, base.storage, columns_elsewhere(base.metadata, specs), _indexes)
+    elsewhere, mapping = columns_elsewhere(base.metadata, specs), names_of(base.metadata)
+    search = KeySearch(schema, keys, base.storage, elsewhere, _indexes, mapping)
     partitions = KeyPartitions(specs, schema, keys)
     targets = [
         live.target(file) for file in live.data if partitions.meet(file) and search.ranges.meet_file(file)

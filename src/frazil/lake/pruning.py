@@ -1,7 +1,11 @@
-"""Which data files can hold one of many keys: by their partition and by the bounds of their columns."""
+"""Which data files can hold one of many keys: by their partition and by the bounds of their columns.
+
+And which can hold one of the values between two, by bounds alone.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,12 +42,15 @@ class KeyRanges:
         return all(column.meets_group(group) for column in self._columns)
 
 
-class _Range:
-    def __init__(self, field: Field, keys: pa.ChunkedArray) -> None:
+class _Bounded(ABC):
+    """Values of one column that are asked for."""
+
+    #: Whether null is one of them.
+    _null = False
+
+    def __init__(self, field: Field) -> None:
         self._id = field.id
         self._kind = str(field.type)
-        self._null = keys.null_count > 0
-        self._sorted = _in_order(field, keys.combine_chunks().drop_null())
 
     def meets_file(self, file: ContentFile) -> bool:
         low, high = file.lower.get(self._id), file.upper.get(self._id)
@@ -63,16 +70,45 @@ class _Range:
             return True
         return self._between(found.low, found.high)
 
+    @abstractmethod
+    def _between(self, low: Any, high: Any) -> bool:
+        """Whether one of them is neither below `low` nor above `high`; None: that may be anything."""
+
+    def _decoded(self, bound: bytes) -> Any:
+        if self._kind in _BYTES:
+            return bound
+        return int.from_bytes(bound, "big" if self._kind.startswith("decimal") else "little", signed=True)
+
+
+class _Range(_Bounded):
+    def __init__(self, field: Field, keys: pa.ChunkedArray) -> None:
+        super().__init__(field)
+        self._null = keys.null_count > 0
+        self._sorted = _in_order(field, keys.combine_chunks().drop_null())
+
     def _between(self, low: Any, high: Any) -> bool:
         start = 0 if low is None else bisect_left(self._sorted, low)
         end = len(self._sorted) if high is None else bisect_right(self._sorted, high)
         # Files without any bound may hold nulls only, but older ones had none at all.
         return start < end
 
-    def _decoded(self, bound: bytes) -> Any:
-        if self._kind in _BYTES:
-            return bound
-        return int.from_bytes(bound, "big" if self._kind.startswith("decimal") else "little", signed=True)
+
+class ValueRange(_Bounded):
+    """All values of a column from one to another."""
+
+    def __init__(self, field: Field, bounds: pa.Array) -> None:
+        """`bounds`: both, of a type that all writers order alike; null: there is no such bound."""
+        assert _is_ordered(field), "others have no bounds that mean the same to all"
+        super().__init__(field)
+        self._low, self._high = (
+            _in_order(field, bounds.slice(place, 1))[0] if bounds[place].is_valid else None
+            for place in range(2)
+        )
+
+    def _between(self, low: Any, high: Any) -> bool:
+        if self._low is not None and high is not None and high < self._low:
+            return False
+        return self._high is None or low is None or bool(low <= self._high)
 
 
 class KeyPartitions:

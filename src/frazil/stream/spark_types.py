@@ -13,8 +13,8 @@ _UUID_BYTES = 16
 
 
 def to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """UUIDs as text, fixed as binary."""
-    if not any(pa.types.is_fixed_size_binary(kind) for kind in batch.schema.types):
+    """UUIDs as text, fixed as binary; UUIDs may be marked as such, as those of files are."""
+    if not any(_is_unknown(kind) for kind in batch.schema.types):
         return batch
     columns = [_loosened(column, field) for column, field in zip(batch.columns, schema.fields, strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -32,7 +32,13 @@ def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
+def _is_unknown(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(kind)
+
+
 def _loosened(column: pa.Array, field: Field) -> pa.Array:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
     if field.type == "uuid":
         texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in column.to_pylist()]
         return pa.array(texts, pa.string())

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.hot.read.world import schema_of
 
 from frazil.core.errors import InvalidInput
 from frazil.hot.read import sql
 from frazil.hot.read.pins import Pinned, Pins
+from frazil.hot.read.predicates import Condition, OneOf
 from frazil.lake.data_rows import Columns
 
 _TABLES: dict[str, tuple[dict[str, str], list[tuple[Any, ...]]]] = {
@@ -31,6 +33,7 @@ _TABLES: dict[str, tuple[dict[str, str], list[tuple[Any, ...]]]] = {
         {"a b": 'struct<x: int, `y"z`: list<string>>', 'q"t': "map<string, decimal(10, 2)>", "n": "long"},
         [({"x": 1, 'y"z': ["u"]}, [("k", 1)], 5)],
     ),
+    "shop.alike": ({"n": "long", "a": "long", "A": "long"}, [(1, 2, 3)]),
     "shop.kinds": (
         {
             kind: kind
@@ -83,7 +86,7 @@ class World:
     rows: dict[str, pa.Table] = field(default_factory=lambda: {name: _rows(name) for name in _TABLES})
     #: What was read in the end.
     columns: dict[str, list[str]] = field(default_factory=dict)
-    wheres: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    wheres: dict[str, list[Condition]] = field(default_factory=dict)
     reads: int = 0
 
     def pinned(self, _client: object, name: str, **_options: object) -> Pinned:
@@ -100,15 +103,21 @@ class World:
         _kafka: object,
         *,
         columns: Sequence[str] | None,
-        where: Mapping[str, object] | None,
+        where: Sequence[Condition],
     ) -> SimpleNamespace:
         rows, name = self.rows[str(found)], str(found)
         self.columns[name] = rows.column_names if columns is None else list(columns)
-        self.wheres[name] = where or {}
+        self.wheres[name] = list(where)
         self.reads += 1
-        for column, value in (where or {}).items():
-            kind = rows.schema.field(column).type
-            rows = rows.filter(pa.compute.equal(rows.column(column), pa.scalar(value, kind)))
+        for one in where:
+            kind = rows.schema.field(one.column).type
+            if isinstance(one, OneOf):
+                rows = rows.filter(pc.field(one.column).isin(pa.array(one.values, kind)))
+                continue
+            if one.low is not None:
+                rows = rows.filter(pc.field(one.column) >= pa.scalar(one.low, kind))
+            if one.high is not None:
+                rows = rows.filter(pc.field(one.column) <= pa.scalar(one.high, kind))
         return SimpleNamespace(table=lambda: rows.select(self.columns[name]))
 
     def answer(self, text: str) -> pa.Table:
@@ -120,6 +129,8 @@ class World:
         with duckdb.connect() as connection:
             connection.execute("CREATE SCHEMA shop")
             for number, (name, rows) in enumerate(self.rows.items()):
+                if name == "shop.alike":
+                    continue
                 connection.register(f"r{number}", rows)
                 connection.execute(f"CREATE TABLE {name} AS SELECT * FROM r{number}")
             return connection.execute(text).to_arrow_table()
@@ -244,6 +255,15 @@ def test_tables_whose_names_sql_does_not_tell_apart(world: World, monkeypatch: p
         world.answer("SELECT count(*) FROM shop.orders UNION ALL SELECT count(*) FROM shop.Orders")
 
 
+def test_columns_whose_names_sql_does_not_tell_apart(world: World) -> None:
+    assert world.answer("SELECT n, count(*) AS m FROM shop.alike GROUP BY n").to_pylist() == [
+        {"n": 1, "m": 1}
+    ]
+    for text in ('SELECT "A" FROM shop.alike', "SELECT n FROM shop.alike WHERE a = 2", "FROM shop.alike"):
+        with pytest.raises(InvalidInput, match=r"shop\.alike has the columns a, A"):
+            world.answer(text)
+
+
 def test_a_column_that_is_not_there_is_said_before_anything_is_read(world: World) -> None:
     with pytest.raises(InvalidInput, match='"nothing" not found') as error:
         world.answer("SELECT nothing FROM shop.orders")
@@ -268,7 +288,7 @@ def test_a_column_that_is_not_there_is_said_before_anything_is_read(world: World
         ("FROM shop.orders WHERE (word = 'a') IS NOT TRUE", {}),
         ("FROM shop.orders WHERE (word = 'a') IS NULL", {}),
         ("FROM shop.orders WHERE CASE WHEN word = 'a' THEN id = 1 ELSE id = 2 END", {}),
-        ("FROM shop.orders WHERE id <> 5 AND word >= 'a' AND amount IN (0, 10)", {}),
+        ("FROM shop.orders WHERE id <> 5 AND word >= 'a' || 'b' AND amount IN (0, id)", {}),
         ("SELECT amount AS id FROM shop.orders WHERE id = 10", {"id": 10}),
         ("SELECT amount AS n FROM shop.orders WHERE n = 10", {}),
         ("SELECT a FROM shop.orders AS o(a, b, id) WHERE id = 20", {}),
@@ -312,7 +332,9 @@ def test_a_column_that_is_not_there_is_said_before_anything_is_read(world: World
 def test_rows(world: World, text: str, where: dict[str, object]) -> None:
     """Fewer rows are read where that is the same, and nowhere else."""
     assert _plain(world.answer(text)) == _plain(world.expected(text))
-    assert world.wheres["shop.orders"] == where
+    found = world.wheres["shop.orders"]
+    assert {one.column: one.values[0] for one in found if isinstance(one, OneOf)} == where
+    assert len(found) == len(where)
     assert not world.wheres.get("shop.names")
 
 
@@ -324,7 +346,22 @@ def test_rows_of_any_query(world: World, seed: int) -> None:
         kind = draw.randrange(9 if depth < 3 else 5)
         if kind < 5:
             made = draw.choice(
-                ["{}id = 4", "{}amount = 20", "{}amount <> 20", "{}id IS NULL", "20 = {}amount"]
+                [
+                    "{}id = 4",
+                    "{}amount = 20",
+                    "{}amount <> 20",
+                    "{}id IS NULL",
+                    "20 = {}amount",
+                    "{}amount < 40",
+                    "{}amount >= 20",
+                    "3 < {}id",
+                    "8 >= {}id",
+                    "{}id BETWEEN 2 AND 8",
+                    "{}amount NOT BETWEEN 20 AND 40",
+                    "{}amount IN (0, 20, 40)",
+                    "{}id NOT IN (4, 6)",
+                    "{}id IN (2, NULL, 4)",
+                ]
             )
             # Without the table's name where there is one table.
             return made.format(draw.choice(["", one]) if one == "t." else one)
@@ -362,3 +399,18 @@ def test_a_number_without_end_is_no_reason_to_fail(world: World) -> None:
     """DuckDB writes no JSON of it that can be read."""
     text = "SELECT id FROM shop.orders WHERE id = 5 AND id < 1e400"
     assert world.answer(text).to_pylist() == [{"id": 5}]
+
+
+def test_days_are_those_of_utc(world: World) -> None:
+    """As in Spark's sessions, wherever the machine is."""
+    text = "SELECT current_setting('TimeZone') AS zone, count(*) AS n FROM shop.orders"
+    assert world.answer(text).to_pylist() == [{"zone": "UTC", "n": 12}]
+    text = "SELECT TIMESTAMPTZ '2026-01-01 00:00:00' AS at"
+    assert world.answer(text).column("at").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize("name", ["views", "tables", "text", "rows", "pa"])
+def test_no_variable_is_a_table(world: World, name: str) -> None:
+    """Of those that this program has."""
+    with pytest.raises(InvalidInput, match=f"Table with name {name} does not exist"):
+        world.answer(f"SELECT * FROM {name}")

@@ -23,7 +23,7 @@ from frazil.core.errors import (
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.hot.read import pins as module
-from frazil.hot.read.pins import Pins, _position, lag, pinned
+from frazil.hot.read.pins import Pinned, Pins, _position, lag, pinned, pinned_schema
 from frazil.hot.read.sql import query
 from frazil.hot.read.stream import follow
 from frazil.hot.table import TIERING, Binding, HotTable
@@ -51,6 +51,16 @@ def test_a_damaged_stamp_tells_whose_it_is() -> None:
     row = {"snapshot-id": 1, "summary": {stamp_key(TIERING): "?"}}
     with pytest.raises(InvalidInput, match=r"the hot table a\.b: a damaged stamp"):
         _position(table, MetadataHistory({"snapshots": [row], "current-snapshot-id": 1}))
+
+
+def test_columns_that_the_table_does_not_know_any_more() -> None:
+    """Others would be another answer."""
+    documents = [{"schema-id": 1, "type": "struct", "fields": []}]
+    found = Pinned(
+        Pins(table="a.b", uuid="u"), ("a",), "b", {"schemas": documents, "current-schema-id": 1}, None
+    )
+    with pytest.raises(HistoryChanged, match=r"a\.b had when it was pinned \(schema 0\)"):
+        pinned_schema(found)
 
 
 @pytest.mark.parametrize(("first", "end"), [(0, 4), (6, 9)])

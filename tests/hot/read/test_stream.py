@@ -182,3 +182,23 @@ def test_an_object_store(hot: HotWorld, object_store: ObjectStore) -> None:
     copy.catch_up(table)
     assert copy.kinds == {"INSERT": 23, "UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 2}
     world.close()
+
+
+_UUIDS = [f"6f1e0a4c-93a8-4f6e-8a3c-00000000000{number}" for number in range(5)]
+
+
+def test_keys_of_bytes(hot: HotWorld) -> None:
+    table = hot.table({"id": "uuid required", "code": "fixed[2]", "n": "int"}, version=3)
+    table.put(*({"id": one, "code": "aGk=", "n": 1} for one in _UUIDS[:3])).tier()
+    table.put({"id": _UUIDS[0], "code": None, "n": 2}, {"id": _UUIDS[3], "code": "aGk=", "n": 1})
+    table.delete(_UUIDS[1]).put({"id": _UUIDS[0], "code": "aGk=", "n": 3})
+    table.flush()
+    rows: dict[str, int] = {}
+    for some in follow(table.name, catalog=hot.client, bounded=True):
+        for one in some.rows.to_pylist():
+            kind = one.pop(_TYPE)
+            if kind in ("DELETE", "UPDATE_BEFORE"):
+                assert rows.pop(str(one["id"])) == one["n"]
+            else:
+                rows[str(one["id"])] = one["n"]
+    assert rows == {_UUIDS[0]: 3, _UUIDS[2]: 1, _UUIDS[3]: 1}

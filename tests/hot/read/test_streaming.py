@@ -135,6 +135,36 @@ def test_a_key_that_was_never_tiered(hot: HotWorld, tmp_path: Path) -> None:
     assert copy.kinds == {"INSERT": 2, "UPDATE_BEFORE": 1, "UPDATE_AFTER": 1, "DELETE": 1}
 
 
+def test_keys_and_columns_of_bytes(hot: HotWorld, tmp_path: Path) -> None:
+    """Spark has no type for UUIDs: they are texts there."""
+    ids = [f"6f1e0a4c-93a8-4f6e-8a3c-00000000000{number}" for number in range(5)]
+    table = hot.table({"id": "uuid required", "code": "fixed[2]", "ref": "uuid"}, version=3)
+
+    def made(number: int, ref: int | None) -> dict[str, Any]:
+        return {"id": ids[number], "code": "aGk=", "ref": None if ref is None else ids[ref]}
+
+    table.put(*(made(number, 0) for number in range(3))).tier()
+    copy = Copy(table, tmp_path)
+    copy.catch_up()
+    table.put(made(0, 1), made(3, None)).delete(ids[1])
+    copy.catch_up()
+    table.put(made(0, None))
+    copy.catch_up()
+    for row_ in table.rows:
+        row_["code"] = b"hi".hex()
+    copy.check()
+    assert copy.kinds == {"INSERT": 4, "UPDATE_BEFORE": 2, "UPDATE_AFTER": 2, "DELETE": 1}
+
+
+@pytest.mark.parametrize("kind", ["struct<ref: uuid>", "time"])
+def test_types_that_spark_has_not(hot: HotWorld, kind: str) -> None:
+    table = hot.table({"id": "long required", "odd": kind}, version=3)
+    with pytest.raises(Unsupported, match=r"'odd' has a type that Spark does not.*follow"):
+        frazil.read_stream(hot.spark, table.name, catalog=hot.client)
+    with pytest.raises(Unsupported, match=r"'odd' has a type that Spark does not.*frazil sql"):
+        table.spark()
+
+
 def test_only_hot_tables(hot: HotWorld) -> None:
     hot.spark.sql("CREATE NAMESPACE IF NOT EXISTS frazil.hotread")
     hot.spark.sql("CREATE TABLE IF NOT EXISTS frazil.hotread.cold (id BIGINT) USING iceberg")

@@ -296,6 +296,25 @@ def test_a_column_that_no_file_has_yet(hot: HotWorld) -> None:
     assert table.spark().select("later").count() == 11
 
 
+def test_a_column_with_a_default_that_no_file_has_yet(hot: HotWorld) -> None:
+    """Before a snapshot has it as well as afterwards."""
+    table = hot.table({"id": "long required"}, version=3).put({"id": 1}).tier()
+    types, literal = hot.lake.iceberg.types.Types, hot.lake.iceberg.expressions.Literal
+    hot.lake.load(*_parts(table.name)).java.updateSchema().addColumn(
+        "n", types.IntegerType.get(), literal.of(5)
+    ).addColumn("day", types.DateType.get(), literal.of("2026-01-31").to(types.DateType.get())).addColumn(
+        "raw", types.BinaryType.get(), literal.of(bytearray(b"hi"))
+    ).commit()
+    for _ in range(2):
+        assert {
+            (one.id, one.n, str(one.day), bytes(one.raw)) for one in table.spark().where("id = 1").collect()
+        } == {(1, 5, "2026-01-31", b"hi")}
+        with pytest.raises(Unsupported, match="default of the table alone"):
+            table.arrow()
+        table.put({"id": 2, "n": 7})
+        assert {(one.id, one.n) for one in table.spark().collect()} == {(1, 5), (2, 7)}
+
+
 def test_views_for_sql(hot: HotWorld) -> None:
     table = hot.table().put(*map(row, range(10)))
     table.flush()

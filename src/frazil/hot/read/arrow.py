@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,8 +11,10 @@ from frazil.core.errors import InvalidInput
 from frazil.core.schema import Schema
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.pins import Pinned, Pins, confirm, opened, pinned, pinned_schema
+from frazil.hot.read.predicates import Condition, OneOf
 from frazil.hot.read.tail import GONE, TailRead
-from frazil.lake.arrow_scan import ArrowScan, Wanted, without
+from frazil.lake import wanted
+from frazil.lake.arrow_scan import ArrowScan, without
 from frazil.lake.data_rows import Columns
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.places import PlacedFiles, ReadKeys
@@ -43,8 +44,10 @@ def read_arrow(
     """
     with connected(catalog) as client:
         found = found_at(client, name, pins, kafka)
-        union = Union(found, client, kafka, columns=columns, where=where)
-        return union.table()
+        if where is not None and not where:
+            raise InvalidInput(f"rows of {found} are looked for by nothing: give values of columns")
+        conditions = [OneOf(column, (value,)) for column, value in (where or {}).items()]
+        return Union(found, client, kafka, columns=columns, where=conditions).table()
 
 
 def found_at(
@@ -69,8 +72,9 @@ class Union:
         kafka: Mapping[str, str] | None = None,
         *,
         columns: Sequence[str] | None = None,
-        where: Mapping[str, object] | None = None,
+        where: Sequence[Condition] = (),
     ) -> None:
+        """`where`: of rows that alone are wanted, all of these."""
         self._found = found
         self._client = client
         self._kafka = kafka or {}
@@ -79,9 +83,9 @@ class Union:
         names = [field.name for field in self._all] if columns is None else list(columns)
         self._names = [self._all.field(name).name for name in names]
         # But for the key, and for something that tells how many rows there are, nothing else is read.
-        needed = {*self._names, *self._key, *(where or ())} or {self._all.fields[0].name}
+        needed = {*self._names, *self._key, *(one.column for one in where)} or {self._all.fields[0].name}
         self._read = Columns(Schema(tuple(field for field in self._all if field.name in needed)))
-        self._where = None if where is None else self._equal(where)
+        self._where = [self._wanted(one) for one in where]
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,12 +106,10 @@ class Union:
             kept = batch if gone is None else without(pa.Table.from_batches([batch]), self._key, gone)
             yield from kept.to_batches() if isinstance(kept, pa.Table) else [kept]
         rows = tail.filter(pa.compute.invert(tail.column(GONE))).drop_columns([GONE])
-        if self._where is not None and len(rows):
-            names = self._where.keys.column_names
-            matched, _ = KeyMatcher([one.combine_chunks() for one in self._where.keys.columns]).find(
-                [rows.column(name).combine_chunks() for name in names]
-            )
-            rows = rows.take(pa.array(matched))
+        for sieve in (one.sieve({}) for one in self._where):
+            if len(rows):
+                columns = [rows.column(field.name).combine_chunks() for field in sieve.columns.schema]
+                rows = rows.filter(pa.array(sieve.mask(columns)))
         yield from rows.to_batches()
 
     def _base(self) -> Iterator[pa.RecordBatch]:
@@ -125,19 +127,20 @@ class Union:
         read = tail_read(self._found, self._all, self._key, self._kafka)
         return tail_table(read, self._read, self._found.pins.slices())
 
-    def _equal(self, where: Mapping[str, object]) -> Wanted:
-        kinds = {field.name: field.type for field in self._all}
-        foreign = [name for name in where if name not in self._key and kinds.get(name) not in _EXACT]
-        if foreign or not where:
+    def _wanted(self, condition: Condition) -> wanted.Condition:
+        field = next((one for one in self._all if one.name == condition.column), None)
+        if field is None or (field.name not in self._key and field.type not in _EXACT):
             raise InvalidInput(
-                f"rows of {self._found} are looked for by {', '.join(foreign) or 'nothing'}; legal: columns "
-                f"of its key ({', '.join(self._key) or 'it has none'}), and of the types {', '.join(_EXACT)}"
+                f"rows of {self._found} are looked for by {condition.column}; legal: columns of its key "
+                f"({', '.join(self._key) or 'it has none'}), and of the types {', '.join(_EXACT)}"
             )
-        schema = Schema(tuple(field for field in self._all if field.name in where))
+        schema = Schema((field,))
         fitter = Columns(schema).fitter
-        values: dict[str, Any] = {field.name: [where[field.name]] for field in schema}
-        batch = fitter.fit(pa.RecordBatch.from_pydict(values))
-        return Wanted(schema, pa.Table.from_batches([batch], fitter.schema))
+        given = condition.values if isinstance(condition, OneOf) else (condition.low, condition.high)
+        batch = fitter.fit(pa.RecordBatch.from_pydict({field.name: list(given)}))
+        if isinstance(condition, OneOf):
+            return wanted.Wanted(schema, pa.Table.from_batches([batch], fitter.schema))
+        return wanted.Between(field, batch.column(0))
 
 
 def tail_table(read: TailRead | None, columns: Columns, slices: Sequence[Slice]) -> pa.Table:

@@ -18,12 +18,13 @@ from frazil.core.schema import Schema
 from frazil.hot.read.arrow import key_of
 from frazil.hot.read.pins import Pinned, pinned_schema
 from frazil.hot.read.tail import GONE, OFFSET, TailRead, last_of
-from frazil.lake.arrow_scan import ArrowScan, Wanted
+from frazil.lake.arrow_scan import ArrowScan
 from frazil.lake.changelog_pairs import AFTER, BEFORE, CHANGE_TYPE, DELETE, INSERT
 from frazil.lake.data_rows import Columns
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.manifests import Manifests
 from frazil.lake.places import KeyedPlace, PlacedFiles
+from frazil.lake.wanted import Wanted
 from frazil.stream.cdc.fold import key_codes
 from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.source import Slice
@@ -102,7 +103,8 @@ class Changelog:
 
     def _prior(self, changes: pa.Table) -> pa.Table:
         """What the keys of the changes were before them; a key may have nothing."""
-        keys = changes.select(list(self.key)).group_by(list(self.key)).aggregate([])
+        _, first = np.unique(key_codes(changes, self.key)[0], return_index=True)
+        keys = changes.select(list(self.key)).take(pa.array(first))
         arrays = [column.combine_chunks() for column in keys.columns]
         found, known = [self._empty()], np.zeros(len(keys), np.bool_)
         if len(self._changed):
@@ -121,7 +123,7 @@ class Changelog:
         batches = [fitter.fit(batch) for batch in keys.combine_chunks().to_batches()]
         wanted = Wanted(self._key_columns.schema, pa.Table.from_batches(batches, fitter.schema))
         storage = PlacedFiles(self._places())
-        scan = ArrowScan(found.metadata, found.pins.snapshot, self.schema, storage, wanted, self._manifests)
+        scan = ArrowScan(found.metadata, found.pins.snapshot, self.schema, storage, [wanted], self._manifests)
         return scan.batches()
 
     def _alive(self, batch: pa.RecordBatch) -> pa.Table:

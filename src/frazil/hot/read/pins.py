@@ -20,7 +20,7 @@ from frazil.core.errors import HistoryChanged, InvalidInput, NotFound, SourceCha
 from frazil.core.names import show
 from frazil.hot.log import remade, require_reached, require_topic
 from frazil.hot.rollback import rolled_back
-from frazil.hot.table import TIERING, HotTable, current_schema, hot_table, table_name
+from frazil.hot.table import TIERING, HotTable, hot_table, table_name
 from frazil.lake.authority import MetadataHistory, find_stamp
 from frazil.stream.config.model import KafkaSource
 from frazil.stream.kafka.feed import KafkaReader
@@ -304,4 +304,7 @@ def pinned_schema(found: Pinned) -> Mapping[str, Any]:
         if document["schema-id"] == found.pins.schema:
             chosen: Mapping[str, Any] = document
             return chosen
-    return current_schema(found.metadata)
+    raise HistoryChanged(
+        f"the columns that {found} had when it was pinned (schema {found.pins.schema}) were removed from its "
+        "history: pin it again"
+    )

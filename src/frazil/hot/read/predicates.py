@@ -1,4 +1,4 @@
-"""What a query asks of a table's rows, as far as it is `column = value`: files without them need not be read.
+"""What a query asks of the values of a table's columns: files without such rows need not be read.
 
 Taken from the query as DuckDB parses it. What is not understood asks nothing: DuckDB filters all the same.
 """
@@ -6,13 +6,14 @@ Taken from the query as DuckDB parses it. What is not understood asks nothing: D
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from frazil.core.schema import Schema
+from frazil.core.schema import Field, Schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,6 +23,34 @@ _Node = Mapping[str, Any]
 _OPAQUE = ("TABLE_FUNCTION", "SHOW_REF", "PIVOT")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _BITS = {"int": 31, "long": 63}
+#: Comparisons, and what they are with the sides changed.
+_FLIPPED = {
+    "COMPARE_EQUAL": "COMPARE_EQUAL",
+    "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
+    "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
+    "COMPARE_LESSTHANOREQUALTO": "COMPARE_GREATERTHANOREQUALTO",
+    "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO",
+}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A column has one of these values."""
+
+    column: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Between:
+    """A column has a value that is neither below `low` nor above `high`; None: there is no such bound."""
+
+    column: str
+    low: object | None = None
+    high: object | None = None
+
+
+Condition: TypeAlias = OneOf | Between
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> _Node | None:
@@ -36,28 +65,24 @@ def parsed(connection: duckdb.DuckDBPyConnection, text: str) -> _Node | None:
     return tree if len(tree.get("statements") or ()) == 1 else None
 
 
-def equalities(tree: _Node | None, name: str, schema: Schema) -> dict[str, object]:
-    """Values that columns have in all rows of the table that the query looks at; none: it may be any row.
+def conditions(tree: _Node | None, name: str, schema: Schema) -> list[Condition]:
+    """What is so of all rows of the table that the query looks at; nothing: it may be any row.
 
     Only of a table that the query reads once, and of conditions that must all be met there.
     """
     nodes = list(_nodes(tree))
     uses = [one for one in nodes if _is(one, "BASE_TABLE") and one["table_name"].lower() == name.lower()]
     if len(uses) != 1 or any(_is(one, kind) for one in nodes for kind in _OPAQUE):
-        return {}
+        return []
     table = uses[0]
     (select,) = [one for one in nodes if one.get("from_table") is table] or [{}]
     # A sample is taken before rows are filtered.
     others = ("sample", "at_clause", "column_name_alias", "schema_name")
     if not select or select.get("sample") or any(table.get(one) for one in others):
-        return {}
+        return []
     known = _Table(table.get("alias") or name, schema)
-    found: dict[str, object] = {}
-    for condition in _conditions(select.get("where_clause")):
-        if _is(condition, "COMPARE_EQUAL"):
-            left, right = condition["left"], condition["right"]
-            found |= known.equality(left, right) or known.equality(right, left)
-    return found
+    found = (known.condition(one) for one in _conditions(select.get("where_clause")))
+    return [one for one in found if one is not None]
 
 
 class _Table:
@@ -69,16 +94,46 @@ class _Table:
         # DuckDB does not tell names by their case.
         self._fields = {one.name.lower(): one for one in schema if names.count(one.name.lower()) == 1}
 
-    def equality(self, column: _Node, value: _Node) -> dict[str, object]:
+    def condition(self, node: _Node) -> Condition | None:
+        """None: it is none that is understood as a whole."""
+        kind = str(node.get("type"))
+        if kind in _FLIPPED:
+            left, right = node["left"], node["right"]
+            return self._compared(left, kind, right) or self._compared(right, _FLIPPED[kind], left)
+        if kind == "COMPARE_IN":
+            column, *given = node["children"]
+            name, values = self._values(column, given)
+            return OneOf(name, values) if values else None
+        if kind == "COMPARE_BETWEEN":
+            name, values = self._values(node["input"], (node["lower"], node["upper"]))
+            return Between(name, *values) if values else None
+        return None
+
+    def _compared(self, column: _Node, kind: str, value: _Node) -> Condition | None:
+        name, values = self._values(column, (value,))
+        if not values:
+            return None
+        if kind == "COMPARE_EQUAL":
+            return OneOf(name, values)
+        # The bound itself is no reason to leave a row out: DuckDB does that.
+        return Between(name, high=values[0]) if "LESSTHAN" in kind else Between(name, low=values[0])
+
+    def _values(self, column: _Node, given: Iterable[_Node]) -> tuple[str, tuple[object, ...]]:
+        """A column and all that it is compared with; nothing: one of them is something else."""
+        field = self._field(column)
+        if field is None:
+            return "", ()
+        values = tuple(_value(one, field.type) for one in given)
+        return field.name, () if None in values else values
+
+    def _field(self, column: _Node) -> Field | None:
         if not _is(column, "COLUMN_REF"):
-            return {}
+            return None
         *before, name = (part.lower() for part in column["column_names"])
-        field = self._fields.get(name)
         # A name before it may be that of a column, of which this is a part.
-        if field is None or (before and (before != [self._alias] or self._alias in self._fields)):
-            return {}
-        found = _value(value, field.type)
-        return {} if found is None else {field.name: found}
+        if before and (before != [self._alias] or self._alias in self._fields):
+            return None
+        return self._fields.get(name)
 
 
 def _value(node: _Node, kind: Any) -> object | None:

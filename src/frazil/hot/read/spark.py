@@ -153,7 +153,7 @@ def union_frame(
 ) -> DataFrame:
     """The frame of a pinned table."""
     schema = Schema.from_json(pinned_schema(found), str(found))
-    _require_types(schema)
+    require_types(schema, "frazil.hot.read.arrow.read_arrow, frazil sql")
     key = key_of(found, schema)
     read = tail_read(found, schema, key, kafka or {})
     base = None
@@ -257,7 +257,7 @@ def snapshot_frame(
     for field in schema:
         old = then.get(field.id)
         if old is None:
-            columns.append(F.lit(None).cast(spark_type(field.type)).alias(field.name))
+            columns.append(_initial(found, field).alias(field.name))
             continue
         column = F.col(_quoted(old.name))
         if old.type != field.type:
@@ -327,15 +327,29 @@ def _loose(schema: Schema, key: Sequence[str]) -> Schema:
     return Schema(tuple(replace(field, required=field.name in key) for field in schema))
 
 
-def _require_types(schema: Schema) -> None:
+def require_types(schema: Schema, instead: str) -> None:
+    """Unsupported: Spark has no type for a column. `instead`: what reads the table without Spark."""
     for field in schema:
-        if not isinstance(field.type, str) and any(
-            word == "uuid" or word.startswith("fixed[") for word in primitives(field.type)
-        ):
+        inside = () if isinstance(field.type, str) else tuple(primitives(field.type))
+        if field.type == "time" or any(word in ("uuid", "time") or word[:5] == "fixed" for word in inside):
             raise Unsupported(
-                f"the column '{field.name}' has uuid or fixed inside, which Spark has no types for: read the "
-                "table without Spark (frazil.hot.read.arrow.read_arrow, frazil sql)"
+                f"the column '{field.name}' has a type that Spark does not (time, or uuid or fixed inside of "
+                f"another): read the table without Spark ({instead})"
             )
+
+
+def _initial(found: Pinned, field: Field) -> Column:
+    """What rows have in a column that is younger than they are."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = (one for document in found.metadata["schemas"] for one in document["fields"])
+    given = (one.get("initial-default") for one in fields if one["id"] == field.id)
+    default = next((one for one in given if one is not None), None)
+    if default is not None:
+        _require_primitive(found, field)
+        if str(field.type).startswith(("binary", "fixed")):
+            return F.unhex(F.lit(default))
+    return F.lit(default).cast(spark_type(field.type))
 
 
 def _require_primitive(found: Pinned, field: Field) -> None:

@@ -15,7 +15,7 @@ from frazil.hot.read.arrow import Union
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.names import DUCKDB, SPARK, SPARK_DOUBLE_QUOTED, Syntax
 from frazil.hot.read.pins import Pinned, Pins, opened, pinned, pinned_schema
-from frazil.hot.read.predicates import equalities, parsed
+from frazil.hot.read.predicates import conditions, parsed
 from frazil.hot.table import table_name
 from frazil.lake.data_rows import Columns
 
@@ -127,6 +127,10 @@ def _by_duckdb(text: str, tables: Tables) -> pa.Table:
     duckdb = _duckdb()
     wanted = rewritten(text, tables, DUCKDB)
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+        # As Spark's sessions have it: days and hours are not those of the machine.
+        connection.execute("SET TimeZone = 'UTC'")
+        # Tables are those of the catalog, never variables of this program that have such a name.
+        connection.execute("SET python_enable_replacements = false")
         try:
             _require_query(connection.extract_statements(wanted), duckdb.StatementType.SELECT)
             views = [_View(*one, number) for number, one in enumerate(tables.named().items())]
@@ -153,6 +157,9 @@ class _View:
         self.name, self.found = name, found
         self.schema = Schema.from_json(pinned_schema(found), str(found))
         self.empty = pa.Table.from_batches([], Columns(self.schema).fitter.schema)
+        names = [name.lower() for name in self.empty.column_names]
+        #: Columns of which DuckDB would take the first one for any of them.
+        self.alike = [name for name in self.empty.column_names if names.count(name.lower()) > 1]
         self._rows = f"frazil_t{number}"
         #: What DuckDB's plans call the columns: names that occur nowhere else.
         self.marks = {
@@ -181,7 +188,7 @@ def _answer(
 ) -> pa.Table:
     tree = parsed(connection, text)
     for view in views:
-        where = equalities(tree, view.name, view.schema) or None
+        where = conditions(tree, view.name, view.schema)
         wanted = columns.get(view.name)
         union = Union(view.found, tables.client, tables.kafka, columns=wanted, where=where)
         view.show(connection, union.table())
@@ -203,6 +210,11 @@ def _needed(connection: duckdb.DuckDBPyConnection, text: str, views: Sequence[_V
     found = {}
     for view in views:
         needed = [name for name, mark in view.marks.items() if mark in plan]
+        if not {*needed}.isdisjoint(view.alike):
+            raise InvalidInput(
+                f"the table {view.found} has the columns {', '.join(view.alike)}, which SQL does not tell "
+                "apart: leave them out of the query, or rename one of them"
+            )
         # Something has to tell how many rows there are.
         found[view.name] = needed or view.empty.column_names[:1]
     return found

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from frazil.core.errors import Unsupported
 from frazil.core.schema import Schema
 from frazil.hot.read.connect import CatalogLike, connected
+from frazil.hot.read.spark import require_types
 from frazil.hot.read.stream_plan import Following, Part, Planner, StreamOffset, stream_columns
 from frazil.hot.table import hot_table, table_name
 
@@ -62,7 +63,9 @@ def read_stream(
             records_per_batch,
             spark.sparkContext.defaultParallelism,
         )
-        columns = stream_columns(_schema(metadata, following.schema_id, name))
+        schema = _schema(metadata, following.schema_id, name)
+    require_types(schema, "frazil.hot.read.stream.follow")
+    columns = stream_columns(schema)
     source = _source(f"frazil-stream-{next(_numbers)}", following, columns.to_spark_ddl())
     spark.dataSource.register(source)
     return spark.readStream.format(source.name()).load()

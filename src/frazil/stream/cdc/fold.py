@@ -150,6 +150,9 @@ def key_codes(rows: pa.Table, key: Sequence[str]) -> tuple[_Numbers, int]:
     count = 1
     for name in key:
         column = rows.column(name).combine_chunks()
+        if isinstance(column.type, pa.BaseExtensionType):
+            # UUIDs, which Arrow knows of and has no kernels for.
+            column = column.storage
         found = pc.dictionary_encode(column, null_encoding="encode")
         size = max(1, len(found.dictionary))
         if count * size > _LARGEST:
