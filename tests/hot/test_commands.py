@@ -146,6 +146,9 @@ def test_a_file_of_tables_that_says_where_they_are(run: Run, namespace: str, tmp
     with pytest.raises(FrazilError, match=r"where Kafka is|give --config prod\.yaml"):
         run("hot", "create", "prod.yaml")
     assert run("hot", "create", "prod.yaml", "--config", "prod.yaml").stdout.startswith("created hot table")
+    (tmp_path / "fluss.yaml").write_text("datalake.format: iceberg\n" + tables)
+    with pytest.raises(FrazilError, match=r"take .* and 'datalake' out of it"):
+        run("hot", "create", "fluss.yaml", "--config", "prod.yaml")
     (tmp_path / "tables.yaml").write_text(tables)
     again = run("hot", "create", "tables.yaml", "--config", "prod.yaml", "--if-not-exists")
     assert "is there already" in again.stdout

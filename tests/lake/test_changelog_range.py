@@ -96,6 +96,9 @@ def test_only_the_two_are_compared_where_only_the_difference_counts() -> None:
     assert (made.start.id, [one.id for one in made.steps]) == (2, [5])
     with pytest.raises(HistoryChanged, match="cannot be told"):
         snapshot_range(kept, "t", 2, 5)
+    for net in (False, True):
+        with pytest.raises(HistoryChanged, match=r"cannot be told.*Give the older one as `since`"):
+            snapshot_range(kept, "t", 5, 2, net=net)
     with pytest.raises(HistoryChanged, match="rolled back"):
         snapshot_range(ROLLED, "t", 4, None, net=True)
     with pytest.raises(HistoryChanged, match="comes after"):

@@ -47,10 +47,14 @@ def test_columns_that_were_renamed(client: Client, spark: SparkSession, tmp_path
 
 
 def test_a_mapping_that_is_none() -> None:
-    for text in ("?", "[5]", '[{"field-id": "x", "names": ["a"]}]', '[{"field-id": 1}]'):
+    for text in ("?", "[5]", '[{"field-id": "x", "names": ["a"]}]', '[{"field-id": 1, "names": 5}]'):
         with pytest.raises(InvalidInput, match="no name mapping"):
             names_of({"properties": {"schema.name-mapping.default": text}})
     assert names_of({"properties": {}}) == {}
+    # Iceberg takes these.
+    text = '[{"field-id": 1}, {"field-id": null, "names": ["a"]}]'
+    (only,) = names_of({"properties": {"schema.name-mapping.default": text}}).items()
+    assert (only[0], only[1].id) == ("a", -1)
 
 
 def test_defaults_inside_of_columns(lake: Lake, client: Client, spark: SparkSession) -> None:

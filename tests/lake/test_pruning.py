@@ -148,6 +148,26 @@ def test_row_groups(tmp_path: Path) -> None:
     assert groups("late", "long", [1], 9) == [0, 100, 200, 300]
 
 
+def test_the_schema_of_a_file_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups it has: in wide tables that takes longer than all else that is asked of one."""
+    fields = [pa.field(f"c{at}", pa.int64(), metadata={"PARQUET:field_id": str(at)}) for at in range(1, 4)]
+    table = pa.Table.from_arrays([pa.array(np.arange(100))] * 3, schema=pa.schema(fields))
+    path = f"{tmp_path}/f.parquet"
+    pq.write_table(table, path, row_group_size=10)
+    made: list[int] = []
+    schema_arrow = pq.ParquetFile.schema_arrow
+
+    def counted(file: pq.ParquetFile) -> pa.Schema:
+        made.append(1)
+        return schema_arrow.fget(file)
+
+    monkeypatch.setattr(pq.ParquetFile, "schema_arrow", property(counted))
+    with open_rows(FileStorage.of(str(tmp_path), None), path, "parquet") as rows:
+        found = [group.bounds(at) for group in rows.groups() for at in range(1, 5)]
+    assert [one is None for one in found] == [False, False, False, True] * 10
+    assert len(made) == 1
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_many_threads(version: int, lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the store is far away."""

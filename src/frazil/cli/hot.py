@@ -194,7 +194,7 @@ def _require_one_place(file: Path) -> None:
         told = "" if used is None else f", and not {used}"
         raise InvalidInput(
             f"{file} says where Kafka or the catalog is: give --config {file}, so that this counts{told}; or "
-            "take 'kafka' and 'catalog' out of it"
+            "take 'kafka', 'catalog' and 'datalake' out of it"
         )
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from frazil.client import Client
 from frazil.core.errors import FrazilError, InvalidInput, NotFound, Outcome
@@ -48,7 +49,7 @@ class _Seen:
     #: None: an ordinary table.
     table: HotTable | None = None
     problem: FrazilError | None = None
-    #: Whether the topic is not there any more.
+    #: Whether the topic is not listed any more.
     gone: bool = False
 
 
@@ -67,8 +68,9 @@ class HotTables:
         self._client = client
         self._refresh = refresh_seconds
         self._seen: dict[str, _Seen] = {}
+        self._kafka, self._timeout = dict(kafka), timeout_seconds
         self._log = KafkaLog(
-            KafkaSource(dict(kafka), pattern=_TOPICS), timeout_seconds=timeout_seconds, pattern_seconds=0.0
+            KafkaSource(self._kafka, pattern=_TOPICS), timeout_seconds=timeout_seconds, pattern_seconds=0.0
         )
 
     def topics(self) -> Topics:
@@ -129,8 +131,25 @@ class HotTables:
             found = table
         if found is None or not found.enabled or found.topic != table.topic:
             return None
-        ours = found.binding.source == topics.source
-        return _Seen(seen.topic_id, now, found, gone(found), gone=True) if ours else None
+        if found.binding.source != topics.source:
+            return None
+        problem = self._unlisted(found)
+        return None if problem is None else _Seen(seen.topic_id, now, found, problem, gone=True)
+
+    def _unlisted(self, table: HotTable) -> FrazilError | None:
+        """Why its topic is not in the list: Kafka leaves out what the user may not describe, too, and says so
+        only of a name. None: it is there."""
+        self._named.select([table.topic])
+        try:
+            view = self._named.look_at_each()
+        except FrazilError as error:
+            return error
+        return gone(table) if table.topic in view.missing else None
+
+    @cached_property
+    def _named(self) -> KafkaLog:
+        """For topics that are asked for by name."""
+        return KafkaLog(KafkaSource(self._kafka), timeout_seconds=self._timeout)
 
     def _present(self, wanted: Mapping[str, tuple[tuple[str, ...], str]]) -> set[str]:
         """Names of which there is a table."""

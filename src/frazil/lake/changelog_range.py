@@ -46,7 +46,12 @@ def snapshot_range(
     if start is None and oldest.parent is None:
         return SnapshotRange(None, tuple(found[::-1]))
     first = _found(history, start)
-    if net and first is not None and not _related(history, first.id, end):
+    if (
+        net
+        and first is not None
+        and _order(first) < _order(found[0])
+        and not _related(history, first.id, end)
+    ):
         return SnapshotRange(first, (_whole(found[0]),))
     raise HistoryChanged(_why_not(history, table, start, end, oldest))
 
@@ -55,6 +60,11 @@ def _related(history: TableHistory, start: int, end: int) -> bool:
     """Whether what is there shows how the one became the other: by a rollback, or on two branches."""
     below = {snapshot.id for snapshot in history.ancestry(end)}
     return any(snapshot.id in below for snapshot in history.ancestry(start))
+
+
+def _order(snapshot: TableSnapshot) -> tuple[int, int]:
+    """The older one is smaller. Clocks of writers differ, but tables of format 1 have no other numbers."""
+    return snapshot.sequence, snapshot.millis
 
 
 def _whole(snapshot: TableSnapshot) -> TableSnapshot:
@@ -135,10 +145,13 @@ def _why_not(history: TableHistory, table: str, start: int | None, end: int, old
             f"{_shown(common)}: what was taken after it is not in the table, so undo that and go on with "
             f"since={common.id}"
         )
+    first, last = history.snapshot(start), history.snapshot(end)
+    hint = "Give the older one as `since`"
+    if first is not None and last is not None and _order(first) < _order(last):
+        hint = "What is different in the end is told by --net (net=True)"
     return (
         f"the changes of the table {table} between the snapshots {start} and {end} cannot be told: those "
-        f"before {oldest.id} expired, or the table was rolled back. What is different in the end is told "
-        f"by --net (net=True). {_oldest(history)}"
+        f"before {oldest.id} expired, or the table was rolled back. {hint}. {_oldest(history)}"
     )
 
 

@@ -174,6 +174,15 @@ class _ParquetRows(DataRows):
         yield from self.file.schema_arrow
 
     @cached_property
+    def written(self) -> dict[int, str]:
+        """Names by the ids that the file itself has: to make its schema again takes long in wide tables.
+
+        What is known by its name alone was written by others, perhaps in other units.
+        """
+        ids = ((field_id(column), column.name) for column in self._columns())
+        return {identifier: name for identifier, name in ids if identifier is not None}
+
+    @cached_property
     def leaves(self) -> dict[str, int]:
         schema = self.file.schema
         return {schema.column(number).path: number for number in range(len(schema))}
@@ -195,9 +204,7 @@ class _ParquetGroup(RowGroup):
         self.count = self._metadata.num_rows
 
     def bounds(self, identifier: int) -> GroupBounds | None:
-        # What is known by its name alone was written by others, perhaps in other units.
-        written = self._rows.file.schema_arrow
-        name = next((column.name for column in written if field_id(column) == identifier), None)
+        name = self._rows.written.get(identifier)
         leaf = None if name is None else self._rows.leaves.get(name)
         found = None if leaf is None else self._metadata.column(leaf).statistics
         if found is None or not found.has_min_max:

@@ -92,6 +92,7 @@ def _called(field: pa.Field, name: str, names: Names) -> pa.Field:
 def _names(rows: Sequence[Mapping[str, Any]]) -> Names:
     found: dict[str, Mapped] = {}
     for row in rows:
-        mapped = Mapped(int(row.get("field-id", _NOBODY)), _names(row.get("fields") or ()))
-        found.update(dict.fromkeys(row["names"], mapped))
+        number = row.get("field-id")
+        mapped = Mapped(_NOBODY if number is None else int(number), _names(row.get("fields") or ()))
+        found.update(dict.fromkeys(row.get("names") or (), mapped))
     return found

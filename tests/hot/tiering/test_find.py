@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from frazil.hot.table import TIERING
 from frazil.hot.tiering.status import hot_status
 from frazil.hot.topics import SETTINGS
 from frazil.stream.events import FreshnessReported, TableStopped
+from frazil.stream.kafka.log import KafkaLog
 
 
 class Catalog:
@@ -89,6 +91,30 @@ def test_a_catalog_that_is_away_is_no_problem_of_tables(
     catalog.leaving, catalog.away = leaving, not leaving
     with pytest.raises(Unavailable):
         HotTables(cast("Client", catalog), world.settings).look()
+
+
+def test_a_topic_that_is_there_and_not_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka lists no topic that the user may not describe. Nobody is to drop its table for that."""
+    table = world.table()
+    found = HotTables(world.client, world.settings, refresh_seconds=0.0)
+    topics = found.topics()
+    assert table.hot.topic in {one.topic for one in found.look(topics).tables}
+    refused = NotAllowed("this user needs Describe")
+    describe = KafkaLog._describe
+
+    def hidden(self: KafkaLog, names: tuple[str, ...], failed: dict[str, FrazilError] | None = None) -> Any:
+        assert names == (table.hot.topic,)
+        assert failed is not None
+        failed[table.hot.topic] = refused
+        return {}, ()
+
+    monkeypatch.setattr(KafkaLog, "_describe", hidden)
+    unlisted = replace(topics, there={})
+    assert found.look(unlisted).problems == {table.hot.topic: refused}
+    # Or a broker that was just started told of too little.
+    monkeypatch.setattr(KafkaLog, "_describe", describe)
+    assert found.look(unlisted).problems == {}
+    assert table.hot.topic in {one.topic for one in found.look().tables}
 
 
 def test_a_table_whose_topic_was_deleted(world: World) -> None:

@@ -10,18 +10,23 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.hot.tiering.world import Running, Table, World
 
 from frazil.core.errors import Unavailable
-from frazil.stream.events import FreshnessReported, RoundRetried
+from frazil.stream.events import FreshnessReported, RoundRetried, TableStopped
 from frazil.stream.kafka.log import KafkaLog
 
 
 def _lose_leader(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     """The answer that two real brokers lead to in tests/stream/kafka/test_log_leaders.py."""
+    _answer(monkeypatch, table, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, table: Table, error: int) -> None:
+    """To whoever asks how long one of its partitions is."""
     ask = KafkaLog._ask
 
     def asked(self: KafkaLog, *what: Any) -> dict[tuple[str, int], Future[Any]]:
         found = ask(self, *what)
         lost: Future[Any] = Future()
-        lost.set_exception(KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
+        lost.set_exception(KafkaException(KafkaError(error)))
         return found | {place: lost for place in found if place == (table.hot.topic, 1)}
 
     monkeypatch.setattr(KafkaLog, "_ask", asked)
@@ -65,4 +70,23 @@ def test_the_others_go_on_and_it_goes_on_later(world: World, monkeypatch: pytest
         monkeypatch.undo()
         service.until(bad.complete)
         service.until(lambda: _trouble(service, bad) is None)
+    assert not service.errors
+
+
+def test_a_topic_that_was_refused_for_a_while(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing new comes to it, so no commit tells that it goes on."""
+    idle, busy = world.table(), world.table()
+    with world.tiering() as service:
+        idle.put(1)
+        busy.put(1)
+        service.until(lambda: idle.complete() and busy.complete())
+        _answer(monkeypatch, idle, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        busy.put(2)
+        service.until(lambda: str(idle.hot) in {event.table for event in service.seen.of(TableStopped)})
+        service.until(lambda: _trouble(service, idle) is not None)
+        monkeypatch.undo()
+        service.until(lambda: _trouble(service, idle) is None, 30)
+        service.until(busy.complete)
+        idle.put(2)
+        service.until(idle.complete)
     assert not service.errors

@@ -228,6 +228,9 @@ class TieringLoop(ChangeLoop):
                 self._give_up(line, error)
             elif line.ready:
                 self._guarded(line, functools.partial(_raise, error))
+                if line.error is error:
+                    # The lookout tells of it while it lasts; a table without news would keep it for good.
+                    self._watch.failing(topic, None)
         if first:
             self._goals = dict(view.ends)
 

@@ -164,7 +164,7 @@ class Lookout:
             view = self._log.look_at_each()
             self._watch.saw(view.ends, at)
             self._watch.unseen({topic: error.message for topic, error in view.failed.items()})
-            self._ask(view.failed.keys())
+            self._ask(view.ends.keys() - view.failed.keys())
         except FrazilError as error:
             self._watch.down("kafka", error.message)
         else:
@@ -179,12 +179,12 @@ class Lookout:
         for one in self._watch.judge():
             self._observer.notify(FreshnessBroken(self._name, one.table, one.lag, one.freshness, one.cause))
 
-    def _ask(self, failed: Set[str]) -> None:
+    def _ask(self, seen: Set[str]) -> None:
         """Records whose age cannot be told otherwise say it themselves. All other logs wait meanwhile, so
-        those of which the brokers just did not tell, or did not send anything lately, are not asked."""
+        only those that were just `seen` are asked, and none that did not send anything lately."""
         now = time.monotonic()
         for table, places in self._watch.vague():
-            if table.topic in failed or now < self._rests_until.get(table.topic, 0.0):
+            if table.topic not in seen or now < self._rests_until.get(table.topic, 0.0):
                 continue
             count = max(places) + 1
             pins = Pins(
