@@ -23,6 +23,7 @@
     ├── Superseded                  another writer of this pipeline took over fatal
     ├── SourceChanged               the log is not the one that was read     fatal
     ├── HistoryChanged              the table is not the one that was written fatal
+    │   └── PlaceLost               where to go on must be said              fatal
     ├── BadRecord                   a record that cannot be decoded          fatal
     ├── RoundFailed                 a round wrote nothing; the next may      retry
     ├── CommitStateUnknown          it may or may not have happened          outcome unknown
@@ -178,6 +179,15 @@ class HistoryChanged(FrazilError):
     """The table's history does not hold the last commit of the pipeline, as after a rollback."""
 
     kind = "HistoryChanged"
+
+    def __init__(self, found: str, advice: str = "", *, kind: str | None = None) -> None:
+        """`advice`: what is to be done where a pipeline met it; for others, `found` alone is true."""
+        super().__init__(f"{found}. {advice}" if advice else found, kind=kind)
+        self.found = found
+
+
+class PlaceLost(HistoryChanged):
+    """And nobody knows where to go on: somebody must say."""
 
 
 class BadRecord(FrazilError):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from frazil.core.errors import HistoryChanged
+from frazil.core.errors import HistoryChanged, PlaceLost
 from frazil.core.stamp import stamp_key, stamp_tag
 from frazil.hot.table import TIERING, HotTable
 
 
 def rolled_back(table: HotTable, error: HistoryChanged) -> HistoryChanged:
     """The same in words of hot tables: what a pipeline is told to do is no way for them."""
-    message = error.message.replace(f"pipeline {TIERING} ", "tiering ")
-    found, unknown, _ = message.partition(". Say where to go on")
-    if unknown:
-        return HistoryChanged(f"the hot table {table}: {found}. {_remedy(table)}")
-    found, _, _ = message.partition(". Start the pipeline again")
-    return HistoryChanged(f"the hot table {table}: {found}. Tiering goes on from where the table is now")
+    found = f"the hot table {table}: " + error.found.replace(f"pipeline {TIERING} ", "tiering ")
+    if isinstance(error, PlaceLost):
+        return PlaceLost(found, _remedy(table))
+    return HistoryChanged(found, "Tiering goes on with the table as it is now")
 
 
 def _remedy(table: HotTable) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from frazil.core.errors import HistoryChanged, InvalidInput
+from frazil.core.errors import InvalidInput, PlaceLost
 from frazil.core.stamp import Mirror, Stamp, epoch_key, stamp_key, stamp_tag
 
 
@@ -87,7 +87,7 @@ def find_stamp(history: History, pipeline: str) -> Stamp | None:
     complete = history.head is None if last is None else last.parent_id is None
     if not complete and mirror is not None and history.snapshot(mirror.snapshot_id) is None:
         return mirror.stamp
-    raise HistoryChanged(_lost(pipeline, mirror, tagged, complete))
+    raise _lost(pipeline, mirror, tagged, complete)
 
 
 def ancestry(history: History) -> Iterator[SnapshotView]:
@@ -130,7 +130,7 @@ def highest_epoch(history: History, pipeline: str) -> int:
     return max(int(text), *(stamp.epoch for stamp in known_stamps(history, pipeline).values()), 0)
 
 
-def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bool) -> str:
+def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bool) -> PlaceLost:
     where = mirror.snapshot_id if mirror is not None else tagged
     known = f"its last commit is snapshot {where}"
     if mirror is not None:
@@ -139,10 +139,10 @@ def _lost(pipeline: str, mirror: Mirror | None, tagged: int | None, complete: bo
         reason = "which is not in main's history: the table was rolled back to before it, or replaced"
     else:
         reason = "and main's history ends at an expired snapshot above it: it may have been rolled back"
-    return (
-        f"pipeline {pipeline} cannot tell what is in the table: {known}, {reason}. Say where to "
-        f"go on: `frazil reset pipelines.yaml {pipeline} --to-stamp` for where that commit was, or "
-        "--to-offsets or --to-time"
+    return PlaceLost(
+        f"pipeline {pipeline} cannot tell what is in the table: {known}, {reason}",
+        f"Say where to go on: `frazil reset pipelines.yaml {pipeline} --to-stamp` for where that commit was, "
+        "or --to-offsets or --to-time",
     )
 
 

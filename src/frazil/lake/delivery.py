@@ -238,5 +238,6 @@ def landed(history: History, pipeline: str, token: str) -> Stamp | None:
         return mirror.stamp
     raise HistoryChanged(
         f"the commit of pipeline {pipeline} landed as snapshot {mirror.snapshot_id}, and then the table was "
-        "rolled back. Start the pipeline again to go on from where the table is now"
+        "rolled back",
+        "Start the pipeline again to go on from where the table is now",
     )

@@ -81,8 +81,9 @@ class LakeTable:
             # Iceberg refuses to load another table into this one, with an error that has no class of its own.
             if self.lake.load(self.namespace, self.name).uuid != self.uuid:
                 raise HistoryChanged(
-                    f"the table {self} was dropped and made again (its id was {self.uuid}): nothing more is "
-                    "written to it. Start the pipeline again to begin with the new table"
+                    f"the table {self} was dropped and made again (its id was {self.uuid}), and nothing more "
+                    "is written to the old one",
+                    "Start the pipeline again to begin with the new table",
                 ) from None
             raise
 

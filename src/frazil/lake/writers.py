@@ -322,7 +322,8 @@ class PipelineWriter:
             raise HistoryChanged(
                 f"the last commit of pipeline {own.pipeline} (epoch {own.epoch}, round {own.round}) is not "
                 f"in the history of the table {self.table} any more, which ends at {where}: it was rolled "
-                "back or replaced. Start the pipeline again to go on from there"
+                "back or replaced",
+                "Start the pipeline again to go on from there",
             )
 
 
