@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -189,6 +190,28 @@ def test_bad_records(hot: HotWorld) -> None:
         with pytest.raises(BadRecord, match=r"offset 1: .*frazil.hot.dead-letters") as caught:
             read()
         assert caught.value.position == (strict.topic, 0, 1)
+
+
+def test_records_without_a_key(hot: HotWorld) -> None:
+    """In several partitions a stale row could win; one alone has all changes of a row in their order."""
+    strict = hot.table()
+    lenient = hot.table(properties={"frazil.hot.dead-letters": "hotread.letters"})
+    for table in (strict, lenient):
+        table.put(*map(row, range(4))).send(None, json.dumps(row(1, "stray")).encode())
+    lenient.check()
+
+    def followed() -> object:
+        return list(follow(strict.name, catalog=hot.client, bounded=True))
+
+    for read in (strict.arrow, strict.spark, followed):
+        with pytest.raises(
+            BadRecord, match=r"it has no key, and the topic has several partitions.*docs/hot.md"
+        ):
+            read()
+    alone = hot.table(partitions=1).put(row(1, "old"))
+    alone.send(None, json.dumps(row(1)).encode())
+    alone.rows = [row(1)]
+    alone.check()
 
 
 def test_how_old_an_answer_may_be(hot: HotWorld) -> None:

@@ -167,4 +167,5 @@ def tail_read(
     if found.hot is None or not found.pins.tail:
         return None
     reader = KafkaReader(found.hot.settings(kafka), keys=True)
-    return TailRead(str(found), reader, schema, key, found.hot.letters is not None)
+    lenient = found.hot.letters is not None
+    return TailRead(str(found), reader, schema, key, lenient, several=len(found.pins.starts) > 1)

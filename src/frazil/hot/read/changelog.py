@@ -56,7 +56,8 @@ class Changelog:
         self._columns = Columns(self.schema)
         reader = KafkaReader(found.hot.settings(kafka), keys=True)
         lenient = found.hot.letters is not None
-        self._read = TailRead(str(found), reader, self.schema, self.key, lenient)
+        several = len(found.pins.starts) > 1
+        self._read = TailRead(str(found), reader, self.schema, self.key, lenient, several=several)
         key = Schema(tuple(self.schema.field(name) for name in self.key))
         self._key_columns = Columns(key)
         self._manifests = Manifests(field.id for field in key)

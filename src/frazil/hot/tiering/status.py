@@ -121,7 +121,7 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
 def _require_rows(table: HotTable, pins: Pins, kafka: Mapping[str, str]) -> None:
     """BadRecord: the next record of a partition is no row. Tiering takes all before it, and stops there."""
     reader = KafkaReader(table.settings(kafka), keys=True)
-    tail = TailRead(str(table), reader, table.schema, table.key)
+    tail = TailRead(str(table), reader, table.schema, table.key, several=len(pins.starts) > 1)
     for part in pins.slices():
         for _ in tail.decoded(replace(part, end=part.start + 1)):
             pass
