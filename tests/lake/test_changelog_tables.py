@@ -273,6 +273,43 @@ def test_a_replace_that_is_none(make: Make, client: Client) -> None:
     assert files.rewrites(first, honest)
 
 
+def test_what_the_command_prints(make: Make, frazil_sqlite: FrazilServer) -> None:
+    """JSON that every reader takes; one head, however many commits there were."""
+    schema = pa.schema(
+        [pa.field("id", pa.int64()), pa.field("x", pa.float64()), pa.field("l", pa.list_(pa.float64()))]
+    )
+    table = make(schema)
+    for number, value in enumerate((math.nan, math.inf, -math.inf, 0.5)):
+        table.append(pa.table({"id": [number], "x": [value], "l": [[value]]}, schema))
+
+    def run(*arguments: str) -> list[str]:
+        where = (name_of(table), "--uri", frazil_sqlite.uri)
+        return (
+            CliRunner()
+            .invoke(cli, ["changes", *where, *arguments], catch_exceptions=False)
+            .output.splitlines()
+        )
+
+    def refused(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    rows = [json.loads(line, parse_constant=refused) for line in run("--json")]
+    assert [(row["id"], row["x"], row["l"]) for row in rows] == [
+        (0, "nan", ["nan"]),
+        (1, "inf", ["inf"]),
+        (2, "-inf", ["-inf"]),
+        (3, 0.5, [0.5]),
+    ]
+    lines = [line.split() for line in run()]
+    assert [(line[0], *line[2:]) for line in lines] == [
+        ("CHANGE", "ID", "X", "L"),
+        ("INSERT", "0", "nan", '["nan"]'),
+        ("INSERT", "1", "inf", '["inf"]'),
+        ("INSERT", "2", "-inf", '["-inf"]'),
+        ("INSERT", "3", "0.5", "[0.5]"),
+    ]
+
+
 def test_the_command(make: Make, frazil_sqlite: FrazilServer) -> None:
     table = make()
     table.append(words(n1="a", n2=None))

@@ -110,7 +110,7 @@ def test_a_table_that_is_not_for_letters_gets_none(world: World) -> None:
     world.spark_sql("CREATE NAMESPACE IF NOT EXISTS {}")
     world.spark_sql("CREATE TABLE {}.odd_dead_letters (id bigint)")
     topic = world.topic([{"id": "x"}], partitions=1)
-    with pytest.raises(InvalidConfig, match="odd_dead_letters, which is not one: the table has no column"):
+    with pytest.raises(InvalidConfig, match="odd_dead_letters is named for bad records, and is one of"):
         world.run(world.pipeline(topic, "odd", schema={"id": "long"}))
 
 

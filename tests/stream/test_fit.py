@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from frazil.core.errors import InvalidConfig
 from frazil.core.schema import Field, Schema, parse_type
+from frazil.stream.dead_letters import DEAD_LETTERS, require_letters
 from frazil.stream.fit import problems
 
 
@@ -52,3 +56,13 @@ def test_rows_that_fit(rows: Schema, table: Schema) -> None:
 def test_rows_that_do_not(rows: Schema, table: Schema, word: str) -> None:
     (problem,) = problems(rows, table)
     assert word in problem
+
+
+def test_what_can_be_a_table_of_bad_records() -> None:
+    """Columns of other types cannot hold them, whatever they are called."""
+    require_letters("a.letters", DEAD_LETTERS)
+    wider = Field("note", "string")
+    require_letters("a.letters", Schema((*DEAD_LETTERS, wider)))
+    others = Schema(tuple(replace(f, type="string") if f.name == "offset" else f for f in DEAD_LETTERS))
+    with pytest.raises(InvalidConfig, match=r"a\.letters is named for bad records.*'offset' is string"):
+        require_letters("a.letters", others)

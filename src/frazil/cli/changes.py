@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.remote import Remote, plain, print_table, remote
+from frazil.cli.remote import Remote, Sheet, json_value, plain, remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _NAMED = "A snapshot id, a time (2026-01-01T00:00:00Z), or a tag or branch"
+_TITLES = {"_change_type": "change", "_commit_snapshot_id": "snapshot"}
 
 
 @click.command()
@@ -42,40 +43,36 @@ def changes(
     from frazil.lake.changelog import read_changes
 
     columns = None if key is None else [each.strip() for each in key.split(",") if each.strip()]
-    count = 0
+    count, printer = 0, _Printer()
     for batch in read_changes(server.client, name, since=since, until=until, key=columns, net=net):
         count += len(batch)
         if server.as_json:
             for row in batch.to_pylist(maps_as_pydicts=None):
-                click.echo(json.dumps(row, default=_text, ensure_ascii=False))
+                click.echo(json.dumps(json_value(row), ensure_ascii=False))
         elif len(batch):
-            _print(batch)
+            printer.print(batch)
     if not count and not server.as_json:
         click.echo("no row changed", err=True)
 
 
-def _print(batch: pa.RecordBatch) -> None:
-    """What happened first, then the row."""
-    shown = batch.drop_columns(
-        [name for name in ("_change_ordinal", "_commit_timestamp") if name in batch.schema.names]
-    )
-    if not batch.column(batch.schema.names.index("_correction")).drop_null():
-        shown = shown.drop_columns(["_correction"])
-    first = [name for name in shown.schema.names if name in ("_change_type", "_commit_snapshot_id")]
-    names = [*first, *(name for name in shown.schema.names if name not in first)]
-    rows = ([plain(_shown(row[name])) for name in names] for row in shown.to_pylist())
-    titles = [{"_change_type": "change", "_commit_snapshot_id": "snapshot"}.get(name, name) for name in names]
-    print_table(titles, rows)
+class _Printer:
+    """What happened first, then the row. Batches are of one commit: all have one head."""
+
+    def __init__(self) -> None:
+        self._sheet = Sheet()
+        #: Whether any so far was of a correction.
+        self._corrected = False
+
+    def print(self, batch: pa.RecordBatch) -> None:
+        self._corrected |= bool(batch.column("_correction").drop_null())
+        hidden = {"_change_ordinal", "_commit_timestamp", *(() if self._corrected else ("_correction",))}
+        first = [name for name in batch.schema.names if name in _TITLES]
+        names = [*first, *(name for name in batch.schema.names if name not in {*first, *hidden})]
+        rows = ([plain(_shown(row[name])) for name in names] for row in batch.select(names).to_pylist())
+        self._sheet.print([_TITLES.get(name, name) for name in names], rows)
 
 
 def _shown(value: Any) -> Any:
     if isinstance(value, (dict, list)):
-        return json.dumps(value, default=_text, ensure_ascii=False)
-    return _text(value) if isinstance(value, bytes) else value
-
-
-def _text(value: Any) -> Any:
-    """What JSON has no word for."""
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+        return json.dumps(json_value(value), ensure_ascii=False)
+    return json_value(value) if isinstance(value, bytes) else value

@@ -148,7 +148,7 @@ def publish(at: At, table: str, correction: str) -> None:
 @click.argument("table")
 @at_cluster
 def list_(at: At, table: str) -> None:
-    """Corrections of a table: on branches, and published."""
+    """Corrections of a table: on branches, and published. A rebuild is one of all rows."""
     from frazil.hot.correct import corrections
 
     found = corrections(table, catalog=at.client)
@@ -156,7 +156,7 @@ def list_(at: At, table: str) -> None:
         click.echo(json.dumps([one.document() for one in found], ensure_ascii=False))
         return
     columns = ("id", "state", "made", "range")
-    print_table(columns, ([one.id, one.state, f"{one.time:%Y-%m-%d %H:%M:%S}", one.range] for one in found))
+    print_table(columns, ([one.id, one.state, f"{one.time:%Y-%m-%d %H:%M:%S}", one.scope] for one in found))
 
 
 @correct.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -208,16 +209,50 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Aligned columns. Without rows nothing is printed but a remark beside the output."""
-    cells = [[plain(cell) for cell in row] for row in rows]
-    if not cells:
+    if not Sheet().print(columns, rows):
         click.echo("none", err=True)
-        return
-    lines = [[name.upper() for name in columns], *cells]
-    widths = [max(_width(line[index]) for line in lines) for index in range(len(columns))]
-    for number, line in enumerate(lines):
-        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
-        text = "  ".join(padded).rstrip()
-        click.echo(click.style(text, bold=True) if number == 0 else text)
+
+
+class Sheet:
+    """A table that is printed in parts: under one head, until the columns are others."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._widths: list[int] = []
+
+    def print(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+        """Aligned, with what was printed before as far as that was wide enough; how many rows there were."""
+        cells = [[plain(cell) for cell in row] for row in rows]
+        if not cells:
+            return 0
+        if self._columns != list(columns):
+            self._columns, self._widths = list(columns), [0] * len(columns)
+        lines = [[name.upper() for name in columns], *cells]
+        begins = not any(self._widths)
+        self._widths = [
+            max(width, *(_width(line[index]) for line in lines)) for index, width in enumerate(self._widths)
+        ]
+        for number, line in enumerate(lines if begins else cells):
+            padded = (c + " " * (width - _width(c)) for c, width in zip(line, self._widths, strict=True))
+            text = "  ".join(padded).rstrip()
+            click.echo(click.style(text, bold=True) if begins and number == 0 else text)
+        return len(cells)
+
+
+def json_value(value: Any) -> Any:
+    """What JSON has no type or no word for, as text; bytes in hexadecimal."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {name: json_value(one) for name, one in value.items()}
+        case list() | tuple():
+            return [json_value(one) for one in value]
+        case bytes():
+            return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def plain(value: object) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from frazil.cli.clusters import At, at_cluster
-from frazil.cli.remote import print_table
+from frazil.cli.remote import json_value, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +104,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 def _print_json(table: pa.Table, pins: tuple[Pins, ...]) -> None:
     names = _distinct(table.column_names)
-    found = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in _rows(table)]
+    found = [json_value(dict(zip(names, row, strict=True))) for row in _rows(table)]
     click.echo(f'{{"rows": {json.dumps(found, ensure_ascii=False)}, "pins": {_text(pins)}}}')
 
 
@@ -116,19 +115,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
         tried = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
         found.append(next(one for one in tried if one not in found))
     return found
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has no type for, as text; bytes in hexadecimal."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list() | tuple():
-            return [_plain(one) for one in value]
-        case bytes():
-            return value.hex()
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)

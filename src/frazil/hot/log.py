@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from frazil.core.errors import SourceChanged
 from frazil.hot.table import BUCKETS, HotTable
+from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import LogView, Topic
+
+_GONE = (
+    "Tiering removes records of a hot table that are in Iceberg for as long as the property frazil.hot.keep "
+    "says: let that be longer than a read takes. What somebody else removed before it was tiered is lost to "
+    "the table, and what is in Iceberg can be read without the log (without --fresh)."
+)
+
+
+def log_reader(settings: Mapping[str, str]) -> KafkaReader:
+    """Of the log of a hot table, or of several: with keys, by which rows are deleted."""
+    return KafkaReader(settings, keys=True, advice=_GONE)
 
 
 def require_topic(table: HotTable, view: LogView) -> Topic:

@@ -39,12 +39,14 @@ class Staged:
     start: Any = field(repr=False)
     updated: Any = field(repr=False)
     branch: str = MAIN
+    #: A branch that goes with it; it asserts that one, too.
+    ends: str = ""
 
     @property
     def possible(self) -> bool:
-        """Whether the branch is still where it asserts it, as the table was last loaded."""
+        """Whether the branches are still where it asserts them, as the table was last loaded."""
         at = self.table.head if self.branch == MAIN else self.table.ref(self.branch)
-        return at == self.base
+        return at == self.base and (not self.ends or self.table.ref(self.ends) is not None)
 
     def clean(self) -> None:
         """Remove its manifests."""
@@ -139,19 +141,35 @@ def stage_unstamped(
     """
     with java_errors(f"preparing a commit to the table {table}"):
         snapshot_id = _changed(table, transaction, delta, told, branch)
-        if ends:
-            transaction.manageSnapshots().removeBranch(ends).commit()
+        _end(transaction, ends)
         start, updated = transaction.startMetadata(), transaction.currentMetadata()
-        return Staged(table, delta.base, snapshot_id, start, updated, branch)
+        return Staged(table, delta.base, snapshot_id, start, updated, branch, ends)
 
 
-def stage_refs(table: LakeTable, transaction: Any, change: Callable[[Any], Any], branch: str) -> Staged:
-    """A commit that moves branches and writes nothing; `change` gets Java's `ManageSnapshots`."""
+def stage_refs(
+    table: LakeTable, transaction: Any, change: Callable[[Any], Any] | None, branch: str, ends: str = ""
+) -> Staged:
+    """A commit that moves branches and writes nothing; `change` gets Java's `ManageSnapshots`.
+
+    `ends`: a branch that goes with it.
+    """
     base = table.head if branch == MAIN else table.ref(branch)
     with java_errors(f"moving the branches of the table {table}"):
-        change(transaction.manageSnapshots()).commit()
+        _end(transaction, ends)
+        if change is not None:
+            change(transaction.manageSnapshots()).commit()
         start, updated = transaction.startMetadata(), transaction.currentMetadata()
-        return Staged(table, base, None, start, updated, branch)
+        return Staged(table, base, None, start, updated, branch, ends)
+
+
+def _end(transaction: Any, branch: str) -> None:
+    """Take a branch away, from where it is: two who end it do not both land.
+
+    Iceberg asserts that of a branch that is changed, and nothing of one that only goes.
+    """
+    if branch:
+        transaction.manageSnapshots().setMaxRefAgeMs(branch, 1).commit()
+        transaction.manageSnapshots().removeBranch(branch).commit()
 
 
 def _changed(

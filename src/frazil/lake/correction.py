@@ -125,14 +125,14 @@ class _Publish(Delivery[Published]):
                 "and make it again"
             )
         if table.head == self.correction.fork:
-            part = stage_refs(table, transaction, self._forward, MAIN)
+            part = stage_refs(table, transaction, self._forward, MAIN, self.branch)
             return Attempt(Published(self.snapshot, "fast-forward"), (part,))
         part = self._overwrite(table, transaction)
         assert part.snapshot_id is not None, "rows make a snapshot"
         return Attempt(Published(part.snapshot_id, "overwrite"), (part,))
 
     def _forward(self, refs: Any) -> Any:
-        return refs.replaceBranch(MAIN, self.snapshot).removeBranch(self.branch)
+        return refs.replaceBranch(MAIN, self.snapshot)
 
     def _overwrite(self, table: LakeTable, transaction: Any) -> Staged:
         delta, told = self.replacement.at(table), _told(self.correction, self.recipe)
@@ -144,14 +144,36 @@ class _Publish(Delivery[Published]):
 @dataclass(kw_only=True)
 class _Drop(Delivery[bool]):
     looks_first: ClassVar[bool] = True
-    branch: str
+    correction: Correction
+    #: The branch's snapshot that was looked at; None: whatever it is.
+    snapshot: int | None
+    #: It was known to be in main.
+    published: bool
+
+    @property
+    def branch(self) -> str:
+        return correction_branch(self.correction.id)
 
     def landed(self) -> bool | None:
-        return True if self.table.ref(self.branch) is None else None
+        if self.table.ref(self.branch) is not None:
+            return None
+        found = None if self.published else published(self.table, self.correction)
+        if found is not None:
+            raise Conflict(
+                f"correction {self.correction.id} of the table {self.table} was published meanwhile, as "
+                f"snapshot {found}: nothing was dropped. To undo it, correct the range again, or roll the "
+                "table back"
+            )
+        return True
 
     def staged(self, opened: Sequence[tuple[LakeTable, Any]]) -> Attempt[bool]:
-        part = stage_refs(self.table, opened[0][1], lambda refs: refs.removeBranch(self.branch), self.branch)
-        return Attempt(True, (part,))
+        there = self.table.ref(self.branch)
+        if self.snapshot not in (None, there):
+            raise Conflict(
+                f"the branch {self.branch} of the table {self.table} is at snapshot {there} now, and was at "
+                f"{self.snapshot} when it was looked at; nothing was dropped. Look at it again first"
+            )
+        return Attempt(True, (stage_refs(self.table, opened[0][1], None, self.branch, self.branch),))
 
 
 class CorrectionBranch:
@@ -201,9 +223,19 @@ class CorrectionBranch:
         )
         return self._settled(delivery)
 
-    def drop(self) -> None:
-        """Take it away, if it is there."""
-        _Drop(self._table, self._patience, "correct.drop", branch=self.name).run()
+    def drop(self, snapshot: int | None = None, *, published: bool = False) -> None:
+        """Take it away, if it is there. Conflict: somebody published it meanwhile, or wrote to it.
+
+        `snapshot`: that of the branch, as it was looked at; `published`: it was known to be.
+        """
+        _Drop(
+            self._table,
+            self._patience,
+            "correct.drop",
+            correction=self._correction,
+            snapshot=snapshot,
+            published=published,
+        ).run()
 
     def _settled(self, delivery: Delivery[T]) -> T:
         try:

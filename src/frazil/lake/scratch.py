@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import math
 import shutil
-import tempfile
 import threading
 import time
 import uuid
@@ -18,6 +16,7 @@ import msgspec
 
 from frazil.client import Client
 from frazil.lake.catalog import LOCAL_FILES, Lake
+from frazil.lake.own_folder import own_folder
 from frazil.lake.storage import is_local
 
 if TYPE_CHECKING:
@@ -56,9 +55,8 @@ class Scratch:
     def __init__(self, lake: Lake) -> None:
         #: For Java's classes: no table of its catalog is asked for.
         self.lake = lake
-        self._root = Path(tempfile.mkdtemp(prefix="frazil-union-"))
+        self._root = own_folder("frazil-union-")
         (self._root / _NAMESPACE).mkdir()
-        atexit.register(shutil.rmtree, self._root, ignore_errors=True)
         self._lock = threading.Lock()
         #: With Java's weak references to the tables; and since when nobody has them, by the monotonic clock.
         self._used: dict[Path, Any] = {}

@@ -11,6 +11,7 @@ from frazil.core.errors import InvalidConfig
 from frazil.core.partitioning import parse_partitioning
 from frazil.core.schema import Field, ListType, Schema, StructType
 from frazil.stream.decode.decoded import Undecodable
+from frazil.stream.fit import problems
 from frazil.stream.source import RawBatch
 
 #: What a dead letter says about itself. `stage` is where it failed (`decode`, `route`), or `replayed` for the
@@ -42,12 +43,10 @@ FIRST_LINE = "first-line"
 
 def require_letters(table: str, columns: Schema) -> None:
     """InvalidConfig: it is a table of something else, which would get rows of nothing."""
-    there = {one.name for one in columns}
-    missing = [one.name for one in DEAD_LETTERS if one.required and one.name not in there]
-    if missing:
+    if wrong := problems(DEAD_LETTERS, columns):
         raise InvalidConfig(
-            f"the table {table} is named for bad records, and is one of something else: it has no column "
-            f"{', '.join(missing)}. Name another, which is made if it is not there"
+            f"the table {table} is named for bad records, and is one of something else: {'; '.join(wrong)}. "
+            "Name another, which is made if it is not there"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from frazil.hot.correct.api import Corrected
 from frazil.hot.correct.difference import Tally
 from frazil.hot.correct.replacing import Replacing
 from frazil.lake.changelog import read_changes
+from frazil.lake.commit import Attempt
 from frazil.lake.correction import CorrectionBranch
 from frazil.lake.table import LakeTable
 
@@ -249,6 +251,43 @@ def test_two_publish_the_same(shop: Shop, monkeypatch: pytest.MonkeyPatch, place
     done = publish_it(orders, made)
     assert done.correction.snapshot == others[0].correction.snapshot == orders.head()
     assert orders.rows() == Counter([fixed(1), row(10, SECOND), row(11, SECOND)])
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["fast-forward", "overwrite"])
+@pytest.mark.parametrize("quick", ["publish", "drop", "write"])
+def test_one_publishes_and_another_drops(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, quick: str, moved: bool
+) -> None:
+    """The slow one has built its commit when the quick one's lands: it fails, and says why."""
+    orders = shop.table(row(1), row(10, SECOND))
+    made = correct(orders)
+    there = [row(10, SECOND)]
+    if moved:
+        orders.append(row(11, SECOND))
+        there.append(row(11, SECOND))
+
+    def dropped() -> object:
+        return drop(shop.spark, orders.name, made.correction.id, catalog=shop.client)
+
+    others: dict[str, Callable[[], object]] = {
+        "publish": lambda: publish_it(orders, made),
+        "drop": dropped,
+        "write": lambda: orders.sql(f"DELETE FROM {{table}}.`branch_{made.correction.branch}` WHERE id = 1"),
+    }
+    real = Attempt.send
+
+    def slow(self: Attempt[Any]) -> None:
+        monkeypatch.undo()
+        others[quick]()
+        real(self)
+
+    monkeypatch.setattr(Attempt, "send", slow)
+    told = {"publish": "was published meanwhile", "drop": "was dropped", "write": "when it was looked at"}
+    with pytest.raises(Conflict, match=told[quick]):
+        publish_it(orders, made) if quick == "drop" else dropped()
+    assert orders.rows() == Counter([fixed(1) if quick == "publish" else row(1), *there])
+    states = {"publish": ["published"], "drop": [], "write": ["stale"]}
+    assert [one.state for one in corrections(orders.name, catalog=shop.client)] == states[quick]
 
 
 def test_a_table_with_capitals_in_its_name(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +24,12 @@ from frazil.core.errors import (
 from frazil.core.schema import Field, Schema
 from frazil.core.stamp import Position, Stamp, stamp_key
 from frazil.hot.read import pins as module
+from frazil.hot.read.arrow import tail_read
 from frazil.hot.read.pins import Pinned, Pins, _position, lag, pinned, pinned_schema
 from frazil.hot.read.sql import query
 from frazil.hot.read.stream import follow
 from frazil.hot.table import TIERING, Binding, HotTable
+from frazil.hot.tiering.feed import HotFeed
 from frazil.lake.authority import MetadataHistory
 from frazil.stream.kafka.log import LogView, Topic
 
@@ -94,6 +97,22 @@ def test_a_log_that_was_trimmed_is_refused(hot: HotWorld) -> None:
     _trim(hot, table.topic, 12)
     with pytest.raises(SourceChanged, match="somebody else than tiering"):
         table.pin()
+
+
+def test_a_log_that_is_trimmed_while_it_is_read(hot: HotWorld) -> None:
+    """What is to be done about it is no command for pipelines."""
+    table = hot.table(partitions=1).put(*map(row, range(5)))
+    table.flush()
+    found = pinned(hot.client, table.name)
+    assert found.hot is not None
+    tail = tail_read(found, found.hot.schema, table.key, {})
+    assert tail is not None
+    _trim(hot, table.topic, 3)
+    tiering = HotFeed(found.hot.settings({})).reader()
+    for read, told in ((tail.batches, "pin it again: Kafka no longer has"), (tiering.read, "")):
+        with pytest.raises(SourceChanged, match=f"{told}.*frazil.hot.keep") as caught:
+            list(read(found.pins.slices()))
+        assert "frazil reset" not in caught.value.message
 
 
 def test_a_table_never_tiered_needs_the_whole_log(hot: HotWorld) -> None:
@@ -189,6 +208,28 @@ def test_bad_records(hot: HotWorld) -> None:
         with pytest.raises(BadRecord, match=r"offset 1: .*frazil.hot.dead-letters") as caught:
             read()
         assert caught.value.position == (strict.topic, 0, 1)
+
+
+def test_records_without_a_key(hot: HotWorld) -> None:
+    """In several partitions a stale row could win; one alone has all changes of a row in their order."""
+    strict = hot.table()
+    lenient = hot.table(properties={"frazil.hot.dead-letters": "hotread.letters"})
+    for table in (strict, lenient):
+        table.put(*map(row, range(4))).send(None, json.dumps(row(1, "stray")).encode())
+    lenient.check()
+
+    def followed() -> object:
+        return list(follow(strict.name, catalog=hot.client, bounded=True))
+
+    for read in (strict.arrow, strict.spark, followed):
+        with pytest.raises(
+            BadRecord, match=r"it has no key, and the topic has several partitions.*docs/hot.md"
+        ):
+            read()
+    alone = hot.table(partitions=1).put(row(1, "old"))
+    alone.send(None, json.dumps(row(1)).encode())
+    alone.rows = [row(1)]
+    alone.check()
 
 
 def test_how_old_an_answer_may_be(hot: HotWorld) -> None:

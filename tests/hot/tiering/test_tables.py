@@ -73,6 +73,23 @@ def test_a_bad_record_stops_its_table_alone(world: World) -> None:
     assert bad.complete()
 
 
+def test_a_record_without_a_key_is_bad_in_several_partitions_alone(world: World) -> None:
+    """Changes of its row may be in each of them."""
+    several, alone = world.table(), world.table(bucket__num="1")
+    for table in (several, alone):
+        table.put(1, word="old")
+        table.send(None, b'{"id": 1, "word": "w1", "price": 0.5}')
+    with pytest.raises(BadRecord, match=r"it has no key, and the topic has several partitions.*dead-letters"):
+        world.once()
+    assert alone.found() == [{"id": 1, "word": "w1", "price": 0.5}]
+    said = {one.table: one.problems for one in hot_status(world.client, world.settings)}
+    assert "it has no key" in said[str(several.hot)][0]
+    assert said[str(alone.hot)] == ()
+    several.alter(frazil__hot__dead_letters=f"{several.hot.namespace[0]}.strays")
+    world.once()
+    assert several.complete()
+
+
 def test_bad_records_do_not_go_to_a_table_of_something_else(world: World) -> None:
     """It would get rows of nulls."""
     bad = world.table(bucket__num="1")

@@ -15,6 +15,9 @@ from tests.stream.support import PATIENCE
 
 from frazil.core.errors import InvalidConfig, SourceChanged, Unavailable
 from frazil.devstack.kafka import Kafka
+from frazil.stream.cdc.feed import KafkaChanges
+from frazil.stream.config.model import KafkaSource, MetadataColumns
+from frazil.stream.kafka.feed import KafkaFeed
 from frazil.stream.kafka.fetch import SliceReader, shared_reader
 from frazil.stream.kafka.native import NativeFetcher
 from frazil.stream.source import Slice
@@ -229,9 +232,15 @@ def test_trimmed_records_are_refused(kafka: Kafka, topic: Topic, reader: Reader)
     (future,) = kafka.admin.delete_records([TopicPartition(name, 0, 40)]).values()
     future.result(PATIENCE)
     one = reader()
-    with pytest.raises(SourceChanged, match=rf"topic {name}, partition 0, offsets 30 to 60.*frazil reset"):
-        list(one.read([Slice(name, 0, 30, 60)]))
+    for advice in ("", "Do this."):
+        with pytest.raises(SourceChanged, match=rf"topic {name}, partition 0, offsets 30 to 60") as caught:
+            list(one.read([Slice(name, 0, 30, 60)], advice))
+        assert caught.value.message.endswith(f"made again. {advice}".rstrip())
     assert len(rows(one.read([Slice(name, 0, 40, 60)]))[name, 0]) == 20
+    source = KafkaSource({"bootstrap.servers": kafka.bootstrap_servers}, topics=(name,))
+    for feed in (KafkaFeed(source, MetadataColumns())._reader, KafkaChanges(source)._reader):
+        with pytest.raises(SourceChanged, match="frazil reset"):
+            list(feed.read([Slice(name, 0, 30, 60)]))
 
 
 def test_offsets_beyond_the_log_are_refused(kafka: Kafka, topic: Topic, reader: Reader) -> None:

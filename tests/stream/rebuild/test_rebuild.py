@@ -11,6 +11,7 @@ from tests.stream.rebuild.again import counted, metadata, rebuilt, stamp
 from tests.stream.world import World, records
 
 from frazil.core.rebuild import REBUILD, name_of_rebuild
+from frazil.hot.correct.listing import listed
 from frazil.stream.config.model import Limits, PipelineConfig
 
 WRONG = "SELECT id, upper(word) AS word, at, ref FROM source WHERE id <> 3"
@@ -36,6 +37,12 @@ def test_it_is_the_table_that_the_stream_made(world: World, transform: str | Non
     newest = metadata(world, table)["snapshots"][-1]
     assert newest["snapshot-id"] == done.snapshot_id
     assert json.loads(newest["summary"][REBUILD])["rows"] == 150
+    (shown,) = listed(metadata(world, table), table)
+    assert (shown.snapshot, shown.scope) == (
+        done.snapshot_id,
+        f"all rows: a rebuild of pipeline {pipeline.name}",
+    )
+    assert shown.document()["rebuild"] == pipeline.name
     assert newest["summary"]["total-data-files"] == newest["summary"]["added-data-files"]
     # Nothing of it is kept, but a word of what it was.
     assert not any(name_of_rebuild(pipeline.name) in name for name in metadata(world, table)["refs"])

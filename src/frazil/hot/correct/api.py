@@ -142,7 +142,7 @@ def drop(
             )
         record = Correction(id=found.id, range=found.range or "", fork=found.fork or 0)
         branch = CorrectionBranch(place.table, record)
-        branch.drop()
+        branch.drop(place.history.ref(found.branch), published=found.state is State.PUBLISHED)
         # Those of a publication that nobody knows the end of may be in main any time.
         branch.sweep([] if found.snapshot is None else [found.snapshot], "b-")
         return found

@@ -12,6 +12,7 @@ from frazil.client.naming import identifier
 from frazil.core.correction import RECIPE, Correction, Recipe, correction_branch, correction_of
 from frazil.core.errors import NotFound
 from frazil.core.names import show
+from frazil.core.rebuild import REBUILD, Record
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.lake.history import TableHistory, TableSnapshot
 
@@ -40,6 +41,13 @@ class CorrectionInfo:
     #: None: nothing is known of it but its branch.
     range: str | None = None
     recipe: Recipe | None = None
+    #: The pipeline that `frazil rebuild` made all of the table of; None: it is no rebuild.
+    rebuild: str | None = None
+
+    @property
+    def scope(self) -> str | None:
+        """The range, for people."""
+        return self.range if self.rebuild is None else f"all rows: a rebuild of pipeline {self.rebuild}"
 
     @property
     def branch(self) -> str:
@@ -62,6 +70,7 @@ class CorrectionInfo:
             "range": self.range,
             "sql": None if recipe is None else recipe.sql or None,
             "pipeline": None if recipe is None else recipe.pipeline or None,
+            "rebuild": self.rebuild,
             "fork": self.fork,
             "snapshot": self.snapshot,
             "time": self.time.isoformat(),
@@ -113,6 +122,7 @@ def _published(table: str, snapshot: TableSnapshot) -> CorrectionInfo | None:
     record = Correction.told(snapshot.summary)
     if record is None:
         return None
+    rebuilt = Record.decode(snapshot.summary.get(REBUILD))
     return CorrectionInfo(
         record.id,
         table,
@@ -122,6 +132,7 @@ def _published(table: str, snapshot: TableSnapshot) -> CorrectionInfo | None:
         snapshot.time,
         record.range,
         _recipe(snapshot),
+        None if rebuilt is None else rebuilt.pipeline,
     )
 
 

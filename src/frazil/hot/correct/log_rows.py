@@ -17,6 +17,7 @@ from frazil.hot.correct.offsets import LogRange, find_range, range_files
 from frazil.hot.correct.place import FILE, Place, Selection
 from frazil.hot.correct.replacing import Coming
 from frazil.hot.correct.rows import as_error, fitted
+from frazil.hot.log import log_reader
 from frazil.hot.read.tail import TailRead
 from frazil.hot.table import TIERING, HotTable, hot_table
 from frazil.lake.session import use_catalog
@@ -173,7 +174,7 @@ def _require_kept(place: Place, source: KafkaSource, found: LogRange) -> None:
 
 
 def _of_hot(place: Place, hot: HotTable, found: LogRange, kafka: Mapping[str, str]) -> DataFrame:
-    reader = KafkaReader(hot.settings(kafka), keys=True)
+    reader = log_reader(hot.settings(kafka))
     read = TailRead(str(place), reader, place.schema, (), hot.letters is not None)
     log = _Log(read, _tail, place.schema, tuple((one,) for one in found.slices()))
     return _decoded(place.spark, place, hot.pipeline(kafka), log)

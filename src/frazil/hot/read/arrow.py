@@ -9,6 +9,7 @@ import pyarrow as pa
 from frazil.client import Client
 from frazil.core.errors import InvalidInput
 from frazil.core.schema import Schema
+from frazil.hot.log import log_reader
 from frazil.hot.read.connect import CatalogLike, connected
 from frazil.hot.read.pins import Pinned, Pins, confirm, opened, pinned, pinned_schema
 from frazil.hot.read.predicates import Condition, OneOf
@@ -18,7 +19,6 @@ from frazil.lake.arrow_scan import ArrowScan, without
 from frazil.lake.data_rows import Columns
 from frazil.lake.key_match import KeyMatcher
 from frazil.lake.places import PlacedFiles, ReadKeys
-from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.source import Slice
 
 #: Types whose values are equal in one way only; columns of a key have others, too, and are equal as keys are.
@@ -166,5 +166,6 @@ def tail_read(
     """What reads the tail; None: there is none."""
     if found.hot is None or not found.pins.tail:
         return None
-    reader = KafkaReader(found.hot.settings(kafka), keys=True)
-    return TailRead(str(found), reader, schema, key, found.hot.letters is not None)
+    reader = log_reader(found.hot.settings(kafka))
+    lenient = found.hot.letters is not None
+    return TailRead(str(found), reader, schema, key, lenient, several=len(found.pins.starts) > 1)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.core.schema import Schema
+from frazil.hot.log import log_reader
 from frazil.hot.read.arrow import key_of
 from frazil.hot.read.pins import Pinned, pinned_schema
 from frazil.hot.read.tail import GONE, OFFSET, TailRead, last_of
@@ -26,7 +27,6 @@ from frazil.lake.manifests import Manifests
 from frazil.lake.places import KeyedPlace, PlacedFiles
 from frazil.lake.wanted import Wanted
 from frazil.stream.cdc.fold import key_codes
-from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.source import Slice
 
 _PARTITION = "frazil partition"
@@ -54,9 +54,10 @@ class Changelog:
         self.schema = Schema.from_json(pinned_schema(found), str(found))
         self.key = key_of(found, self.schema)
         self._columns = Columns(self.schema)
-        reader = KafkaReader(found.hot.settings(kafka), keys=True)
+        reader = log_reader(found.hot.settings(kafka))
         lenient = found.hot.letters is not None
-        self._read = TailRead(str(found), reader, self.schema, self.key, lenient)
+        several = len(found.pins.starts) > 1
+        self._read = TailRead(str(found), reader, self.schema, self.key, lenient, several=several)
         key = Schema(tuple(self.schema.field(name) for name in self.key))
         self._key_columns = Columns(key)
         self._manifests = Manifests(field.id for field in key)

@@ -18,7 +18,7 @@ import msgspec
 from frazil.client import Client
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound, SourceChanged, Unavailable
 from frazil.core.names import show
-from frazil.hot.log import remade, require_reached, require_topic
+from frazil.hot.log import log_reader, remade, require_reached, require_topic
 from frazil.hot.rollback import rolled_back
 from frazil.hot.table import TIERING, HotTable, hot_table, table_name
 from frazil.lake.authority import MetadataHistory, find_stamp
@@ -193,7 +193,7 @@ def log_ends(found: Pinned, kafka: Mapping[str, str] | None = None) -> tuple[int
 
 def lag(hot: HotTable, pins: Pins, kafka: Mapping[str, str] | None = None) -> float:
     """Seconds since the oldest record was appended that is not in the snapshot; 0: there is none."""
-    oldest = _oldest(KafkaReader(hot.settings(kafka or {})), pins.slices())
+    oldest = _oldest(log_reader(hot.settings(kafka or {})), pins.slices())
     return 0.0 if oldest is None else max(0.0, time.time() - oldest / 1000)
 
 

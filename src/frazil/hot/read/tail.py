@@ -40,6 +40,8 @@ class TailRead:
     key: tuple[str, ...] = ()
     #: Whether bad records are left out, as tiering does with them; else the first one ends the read.
     lenient: bool = False
+    #: Whether the log has several partitions: a row of a keyed table is then where its record's key puts it.
+    several: bool = False
 
     def batches(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         """What the slices come to, with `GONE`. A key's changes must all be in one of them.
@@ -62,7 +64,7 @@ class TailRead:
 
     def decoded(self, part: Slice) -> Iterator[Changes]:
         """The same as it comes from the decoder, with what is bad and left out."""
-        decoder = change_decoder(JsonFormat(), self.schema, self.key)
+        decoder = change_decoder(JsonFormat(), self.schema, self.key, several=self.several)
         try:
             for raw in self.reader.read([part]):
                 changes = _decode(decoder, raw)

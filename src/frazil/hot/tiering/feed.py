@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from frazil.core.errors import NotFound, RoundFailed, SourceChanged
 from frazil.core.stamp import Position, Stamp
-from frazil.hot.log import lost, remade, require_topic
+from frazil.hot.log import log_reader, lost, remade, require_topic
 from frazil.hot.table import TIERING, HotTable
 from frazil.stream.cdc.feed import Goal, OneTopic
 from frazil.stream.cdc.transactions import Tail
 from frazil.stream.config.model import KafkaSource, Limits
-from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import KafkaLog, LogView, Topic
 from frazil.stream.rounds import RoundPlan, confirm, plan
 from frazil.stream.source import Reader
@@ -25,7 +24,7 @@ class HotFeed:
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self._log = KafkaLog(KafkaSource(dict(kafka)))
-        self._reader = KafkaReader(dict(kafka), keys=True)
+        self._reader = log_reader(dict(kafka))
         self._tables: Mapping[str, HotTable] = {}
         self._view: LogView | None = None
         #: As it is after the job, asked for once in a round.

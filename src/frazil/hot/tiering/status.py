@@ -12,6 +12,7 @@ from frazil.core.errors import FrazilError, InvalidInput, NotFound
 from frazil.core.moments import moment
 from frazil.core.stamp import Stamp, stamp_key
 from frazil.hot.find import HotTables, load_hot_table
+from frazil.hot.log import log_reader
 from frazil.hot.read.pins import Pins, lag, pinned
 from frazil.hot.read.tail import TailRead
 from frazil.hot.table import TIERING, HotTable, table_name
@@ -19,7 +20,6 @@ from frazil.hot.tiering.history import DEFAULT_TABLE
 from frazil.hot.tiering.told import Told, told
 from frazil.hot.tiering.watch import tiered
 from frazil.lake.authority import MetadataHistory, ancestry
-from frazil.stream.kafka.feed import KafkaReader
 from frazil.stream.kafka.log import COMMAND_SECONDS
 
 #: Tables that are asked about at the same time.
@@ -120,8 +120,8 @@ def table_status(client: Client, table: HotTable, kafka: Mapping[str, str]) -> H
 
 def _require_rows(table: HotTable, pins: Pins, kafka: Mapping[str, str]) -> None:
     """BadRecord: the next record of a partition is no row. Tiering takes all before it, and stops there."""
-    reader = KafkaReader(table.settings(kafka), keys=True)
-    tail = TailRead(str(table), reader, table.schema, table.key)
+    reader = log_reader(table.settings(kafka))
+    tail = TailRead(str(table), reader, table.schema, table.key, several=len(pins.starts) > 1)
     for part in pins.slices():
         for _ in tail.decoded(replace(part, end=part.start + 1)):
             pass

@@ -11,7 +11,7 @@ from frazil.core.errors import Unsupported
 from frazil.core.stamp import Position, Stamp
 from frazil.stream.cdc.transactions import Tail, Transactions
 from frazil.stream.config.model import KafkaSource, Limits, PipelineConfig
-from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.kafka.feed import TO_PIPELINES, KafkaReader
 from frazil.stream.kafka.log import KafkaLog, LogView, Topic
 from frazil.stream.postgres.source import PostgresSource
 from frazil.stream.rounds import RoundPlan, confirm, plan_round
@@ -91,7 +91,7 @@ class KafkaChanges:
         self._view: LogView | None = None
         #: Topics that were there once.
         self._seen: set[str] = set()
-        self._reader = KafkaReader(source.settings, keys=True, headers=True)
+        self._reader = KafkaReader(source.settings, keys=True, headers=True, advice=TO_PIPELINES)
         #: By the topics that may tell of them.
         self._transactions: dict[tuple[str, ...], Transactions] = {}
         #: By topic: the table whose transactions were asked about, and the records behind the newest plan.

@@ -174,6 +174,7 @@ class Lane:
         if self._writer is None:
             return LaneTurn(plan, self._asking(), None)
         ticket = self._writer.begin()
+        several = len(plan.positions[self.topic].next) > 1
         work = replace(
             self._asking(),
             schema=self._columns(),
@@ -183,7 +184,8 @@ class Lane:
             log=self._place(self.log, ticket),
             letters=self._place(self._letters, ticket),
             # In several partitions the other half may be anywhere, or have been read long ago.
-            halves=halves or len(plan.positions[self.topic].next) > 1,
+            halves=halves or several,
+            several=several,
             buckets=1 if self.inserts else max(1, min(parallelism, plan.offsets // _CHANGES_PER_BUCKET)),
             inserts=self.inserts,
         )

@@ -114,7 +114,7 @@ class _LaneReading:
     def __post_init__(self) -> None:
         lane = self.lane
         self._decoder: ChangeDecoder = change_decoder(
-            lane.format, lane.schema, lane.key, transactions=lane.transactions
+            lane.format, lane.schema, lane.key, transactions=lane.transactions, several=lane.several
         )
         self._history = HistoryRows(lane.schema, lane.key, lane.soft_delete, self.job.reader)
         self._marks: dict[int, Mark] = {}

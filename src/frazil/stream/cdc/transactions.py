@@ -22,7 +22,7 @@ from frazil.core.errors import InvalidConfig, NotFound, Unsupported
 from frazil.stream.cdc.changes import Changes
 from frazil.stream.cdc.decode.position import transactions
 from frazil.stream.config.model import KafkaSource, Start
-from frazil.stream.kafka.feed import KafkaReader
+from frazil.stream.kafka.feed import TO_PIPELINES, KafkaReader
 from frazil.stream.kafka.log import KafkaLog
 from frazil.stream.source import Slice
 
@@ -154,7 +154,7 @@ class Transactions:
         """`topics`: the first of them that there is tells."""
         self._topics = tuple(topics)
         self._log = KafkaLog(replace(source, topics=self._topics, pattern=None))
-        self._reader = KafkaReader(source.settings)
+        self._reader = KafkaReader(source.settings, advice=TO_PIPELINES)
         #: By partition: one is enough, but whoever made the topic may have given it more.
         self._next: tuple[int, ...] | None = None
         self._counts: dict[tuple[str, str], int] = {}

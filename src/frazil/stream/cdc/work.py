@@ -60,6 +60,8 @@ class LaneWork:
     halves: bool = False
     #: The columns that changes are spread by, with their transforms.
     spread: tuple[tuple[str, str], ...] = ()
+    #: Whether the topic has several partitions.
+    several: bool = False
     buckets: int = 1
     #: Which of all buckets is its first.
     first: int = 0

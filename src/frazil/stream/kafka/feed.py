@@ -15,6 +15,9 @@ from frazil.stream.kafka.log import KafkaLog, LogView
 from frazil.stream.rounds import RoundPlan, confirm, plan_round, reached
 from frazil.stream.source import Goal, RawBatch, Slice
 
+#: To a pipeline that goes on from its stamp.
+TO_PIPELINES = "Give it a longer retention, and move the pipeline to offsets that exist with `frazil reset`."
+
 
 @dataclass(frozen=True)
 class KafkaReader:
@@ -23,9 +26,11 @@ class KafkaReader:
     settings: Mapping[str, str] = field(repr=False)
     keys: bool = False
     headers: bool = False
+    #: What to do where records are gone; none: there is nothing to say but that they are.
+    advice: str = ""
 
     def read(self, slices: Sequence[Slice]) -> Iterator[RawBatch]:
-        return shared_reader(self.settings, keys=self.keys, headers=self.headers).read(slices)
+        return shared_reader(self.settings, keys=self.keys, headers=self.headers).read(slices, self.advice)
 
 
 class KafkaFeed:
@@ -34,7 +39,9 @@ class KafkaFeed:
     def __init__(self, source: KafkaSource, metadata: MetadataColumns) -> None:
         self._source = source
         self._log = KafkaLog(source)
-        self._reader = KafkaReader(source.settings, bool(metadata.key), bool(metadata.headers))
+        self._reader = KafkaReader(
+            source.settings, bool(metadata.key), bool(metadata.headers), advice=TO_PIPELINES
+        )
 
     def first(self) -> tuple[str, dict[str, Position]]:
         return self._log.identity(), self._log.start(self._source.start)

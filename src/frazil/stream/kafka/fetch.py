@@ -48,12 +48,16 @@ class SliceReader:
         self._idle = idle_seconds
         self._fetcher: Fetcher | None = None
         self._turn = 0
+        self._advice = ""
         self._reading = False
 
-    def read(self, slices: Sequence[Slice]) -> Iterator[RawBatch]:
-        """Every record of the slices; in offset order within a slice, and each batch of one slice."""
+    def read(self, slices: Sequence[Slice], advice: str = "") -> Iterator[RawBatch]:
+        """Every record of the slices; in offset order within a slice, and each batch of one slice.
+
+        `advice`: what to do where records are gone, which depends on who reads.
+        """
         self._turn += 1
-        turn = self._turn
+        turn, self._advice = self._turn, advice
         if self._reading:
             self._close()  # an earlier read was left in the middle, and something still holds on to it
         self._reading = True
@@ -123,7 +127,7 @@ class SliceReader:
         if part is None and fault.topic is not None:
             return fault.text  # beyond the end of a slice
         if fault.code in _TRIMMED and part is not None:
-            raise _trimmed(part, fault.text)
+            raise _trimmed(part, fault.text, self._advice)
         if fault.code in _GONE:
             self._look(waiting)
         error = _hopeless(fault)
@@ -147,12 +151,11 @@ class SliceReader:
             raise error
 
 
-def _trimmed(part: Slice, reason: str) -> SourceChanged:
+def _trimmed(part: Slice, reason: str, advice: str) -> SourceChanged:
     return SourceChanged(
         f"Kafka no longer has what is to be read of topic {part.topic}, partition {part.partition}, offsets "
         f"{part.start} to {part.end}: {reason}. Records were trimmed before they were read, or the topic was "
-        "deleted and made again. Give it a longer retention, and move the pipeline to offsets that exist "
-        "with `frazil reset`."
+        f"deleted and made again. {advice}".rstrip()
     )
 
 

@@ -37,7 +37,7 @@ from frazil.lake.writer import TableWriter
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.maintenance import Caretaker
 from frazil.stream.config.model import PipelineConfig, TableConfig
-from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING
+from frazil.stream.dead_letters import DEAD_LETTERS, PARTITIONING, require_letters
 from frazil.stream.decode.drift import settled
 from frazil.stream.fit import followed, problems
 from frazil.stream.jobs import JobResult
@@ -325,10 +325,12 @@ class IcebergSink:
 
     def _require_own(self, own: OwnTable, table: LakeTable) -> None:
         """What it has no column for would be left out without a word."""
-        if wrong := problems(own.schema, table.schema):
+        if own is self._dead:
+            require_letters(str(table), table.schema)
+        elif wrong := problems(own.schema, table.schema):
             raise InvalidConfig(
                 f"pipeline '{self.name}' keeps a table of its own at {table}, which is not one: "
-                f"{'; '.join(wrong)}. Name another one for dead letters, or rename this one"
+                f"{'; '.join(wrong)}. Rename that one"
             )
 
     def _misfits(self) -> dict[str, str]:

@@ -99,6 +99,27 @@ def test_what_is_wrong_is_told_by_record() -> None:
     assert reasons[6].startswith("in the record's key: ")
 
 
+def test_in_several_partitions_each_record_of_a_keyed_table_has_a_key() -> None:
+    """Else the newest change of a row may be in any of them."""
+    values, keys = [_row(1), _row(2), None, None, "no"], [_key(1), None, _key(3), None, None]
+    several = change_decoder(JsonFormat(), _COLUMNS, _KEY, several=True)
+    found = several.decode(batch(values, keys))
+    assert _ops(found) == [(100, Op.UPDATE), (102, Op.DELETE)]
+    assert found.rows.column("id").to_pylist() == [1, 3]
+    assert [(one.index, one.field, one.fault) for one in found.bad] == [
+        (index, None, Fault.EMPTY) for index in (1, 3, 4)
+    ]
+    for told in (
+        "in another one than the other changes of its row",
+        "a JSON object of id, region",
+        "docs/hot.md",
+    ):
+        assert told in found.bad[0].reason
+    assert len(several.decode(batch(values[:2])).bad) == 2
+    assert several.decode(batch(values[:1], keys[:1])).bad == ()
+    assert change_decoder(JsonFormat(), _COLUMNS, (), several=True).decode(batch(values[:2])).bad == ()
+
+
 def test_a_key_is_needed_also_where_the_column_is_optional() -> None:
     found = change_decoder(JsonFormat(), columns(id="long", v="string"), ("id",)).decode(
         batch(['{"v": "x"}', '{"id": 1}', None], [None, None, '{"id":null}'])

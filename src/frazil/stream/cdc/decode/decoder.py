@@ -16,14 +16,16 @@ def change_decoder(
     key: tuple[str, ...] = (),
     *,
     transactions: bool = False,
+    several: bool = False,
 ) -> ChangeDecoder:
     """For the messages of one table.
 
     `schema`: the table's columns; None: there is no table, and what is decoded is only what it would be like.
     `key`: the columns that tell rows apart; none: as the messages' keys say, and of plain rows: none does.
+    `several`: the topic has so many partitions, and only the records' keys bring plain rows to one of them.
     """
     if isinstance(format, JsonFormat):
         assert schema is not None, "the columns of plain rows are declared"
-        return PlainChanges(format, schema, key)
+        return PlainChanges(format, schema, key, several=several)
     kind = AvroChanges if format.encoding == "avro" else JsonChanges
     return kind(format, schema, key, transactions=transactions)

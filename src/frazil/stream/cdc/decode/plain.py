@@ -1,14 +1,17 @@
 """Rows as plain JSON, without an envelope: the records of a hot table.
 
 A value is the whole row, and replaces the one that has its key. A record without a value deletes the row that
-its own key names, a JSON object of the key columns. The place in the log is the only order there is.
+its own key names, a JSON object of the key columns. The place in the log is the only order there is, and only
+the key of each record brings all changes of a row to one partition.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.core.changes import ORDER, Op
@@ -24,27 +27,41 @@ _NO_KEY = (
     "a record without a value deletes the row that its key names, and it has no key; give it one, a JSON "
     "object of {columns}"
 )
+_STRAY = (
+    "it has no key, and the topic has several partitions: it may be in another one than the other changes of "
+    "its row, and which is the newest is then not known. Send each record with its key, a JSON object of "
+    "{columns} (docs/hot.md has the format)"
+)
 _NO_ROW = "a record without a value is no row, and this table has no key by which one could be deleted"
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 class PlainChanges:
     """Decodes batches of records; for one thread."""
 
-    def __init__(self, settings: JsonFormat, schema: Schema, key: tuple[str, ...]) -> None:
-        """`key`: none if rows only come; a required column, and each of the key, must have a value."""
+    def __init__(
+        self, settings: JsonFormat, schema: Schema, key: tuple[str, ...], *, several: bool = False
+    ) -> None:
+        """`key`: none if rows only come; a required column, and each of the key, must have a value.
+
+        `several`: the log has so many partitions.
+        """
         fields = [replace(one, required=one.required or one.name in key) for one in schema]
         self._key = tuple(schema.field(name) for name in key)
         self._values = JsonDecoder(Schema(tuple(fields)), settings)
         self._keys = JsonDecoder(Schema(tuple(replace(one, required=True) for one in self._key)), settings)
+        self._placed = several and bool(key)
         # A delete has nothing but the key, whatever the table requires.
         self._columns = Schema(tuple(replace(one, required=False) for one in schema)).to_arrow()
 
     def decode(self, raw: RawBatch) -> Changes:
-        gone = raw.values.is_null().to_numpy(zero_copy_only=False) if raw.values.null_count else None
-        if gone is None:
+        gone, stray = _nulls(raw.values), self._stray(raw)
+        if not gone.any() and not stray.any():
             places, rows, bad = self._rows(raw, None)
             return self._changes(raw, rows, places, np.full(len(places), self._comes, np.int8), bad)
-        places, rows, bad = self._rows(raw, np.flatnonzero(~gone))
+        places, rows, bad = self._rows(raw, np.flatnonzero(~gone & ~stray))
+        bad += [_empty(int(place), self._told(_STRAY)) for place in np.flatnonzero(stray & ~gone)]
         deleted, keys, faults = self._deletes(raw, np.flatnonzero(gone))
         merged = np.concatenate([places, deleted])
         ops = np.concatenate(
@@ -58,10 +75,19 @@ class PlainChanges:
     def _comes(self) -> int:
         return int(Op.UPDATE if self._key else Op.CREATE)
 
+    def _stray(self, raw: RawBatch) -> Flags:
+        """Records that somebody put into any partition."""
+        if not self._placed:
+            return np.zeros(len(raw), np.bool_)
+        return np.ones(len(raw), np.bool_) if raw.keys is None else _nulls(raw.keys)
+
+    def _told(self, reason: str) -> str:
+        return reason.format(columns=", ".join(one.name for one in self._key))
+
     def _rows(self, raw: RawBatch, places: Longs | None) -> tuple[Longs, pa.RecordBatch, list[Undecodable]]:
-        """Of the records at these places, which are those with a value, or of all without them: where the
-        good ones are, and their rows."""
-        values = raw.values if places is None else raw.values.drop_null()
+        """Of the records at these places, or of all without them, which have values: where the good ones are,
+        and their rows."""
+        values = raw.values if places is None else raw.values.take(pa.array(places))
         at = np.arange(len(values)) if places is None else places
         good, found, bad = _read(self._values, values, at)
         return good, pa.RecordBatch.from_arrays(found.columns, schema=self._columns), bad
@@ -72,8 +98,7 @@ class PlainChanges:
             return none, self._without([]), [_empty(place, _NO_ROW) for place in places]
         keys = pa.nulls(len(raw), pa.binary()) if raw.keys is None else raw.keys
         keyed = keys.take(pa.array(places)).is_valid().to_numpy(zero_copy_only=False)
-        reason = _NO_KEY.format(columns=", ".join(one.name for one in self._key))
-        bad = [_empty(place, reason) for place in places[~keyed]]
+        bad = [_empty(place, self._told(_NO_KEY)) for place in places[~keyed]]
         named = places[keyed]
         good, found, wrong = _read(self._keys, keys.take(pa.array(named)), named)
         return good, self._without(found.columns), bad + [_of_key(one) for one in wrong]
@@ -121,6 +146,13 @@ def _read(
     good = np.delete(places, [one.index for one in found.bad])
     bad = [Undecodable(int(places[one.index]), one.reason, one.field, one.fault) for one in found.bad]
     return good, found.rows, bad
+
+
+def _nulls(texts: pa.BinaryArray) -> Flags:
+    if not texts.null_count:
+        return np.zeros(len(texts), np.bool_)
+    found: Flags = texts.is_null().to_numpy(zero_copy_only=False)
+    return found
 
 
 def _empty(place: int, reason: str) -> Undecodable:
