@@ -92,10 +92,11 @@ def test_what_passes_by_itself_needs_nobody() -> None:
     hot = HotTable(("a",), "b", Binding(topic="a.b", topic_id="T", source="k", brokers="x"), COLUMNS)
     error = HistoryChanged(
         "the last commit of pipeline hot (epoch 1, round 2) is not in the history of the table a.b any more, "
-        "which ends at epoch 1, round 1: it was rolled back or replaced. Start the pipeline again to go on"
+        "which ends at epoch 1, round 1: it was rolled back or replaced",
+        "Start the pipeline again to go on from there",
     )
     assert rolled_back(hot, error).message == (
         "the hot table a.b: the last commit of tiering (epoch 1, round 2) is not in the history of the table "
-        "a.b any more, which ends at epoch 1, round 1: it was rolled back or replaced. Tiering goes on from "
-        "where the table is now"
+        "a.b any more, which ends at epoch 1, round 1: it was rolled back or replaced. Tiering goes on with "
+        "the table as it is now"
     )
