@@ -9,7 +9,7 @@ import pytest
 
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound
 from frazil.lake.changelog_range import snapshot_range
-from frazil.lake.history import TableHistory
+from frazil.lake.history import Rewritten, TableHistory
 
 
 def history(*parents: tuple[int, int | None], head: int | None, **tags: int) -> TableHistory:
@@ -73,8 +73,18 @@ def test_main_was_moved_to_an_older_snapshot_of_a_branch() -> None:
     assert steps(moved, seconds(1), seconds(4)) == [1, 2]
     assert steps(moved, seconds(4), seconds(6)) == [2, 3]
     assert steps(moved, seconds(6)) == [3]
-    found = [moved.before(seconds(at)) for at in (1, 2, 4, 5, 6)]
+    found = [moved.newest_at(seconds(at), before=True) for at in (1, 2, 4, 5, 6)]
     assert [None if one is None else one.id for one in found] == [None, 1, 2, 2, 3]
+
+
+def test_what_main_was_before_a_branch_came_expired() -> None:
+    """The snapshot of the branch is older than the time, and was not main then."""
+    kept = logged(history((3, 2), head=3), (5, 3))
+    assert steps(kept, seconds(5)) == [3]
+    with pytest.raises(HistoryChanged, match=r"at 1970-01-01T00:00:04.* expired: its log goes back to .*:05"):
+        steps(kept, seconds(4))
+    with pytest.raises(Rewritten, match="its log goes back"):
+        kept.newest_at(seconds(5), before=True)
 
 
 def test_a_time_before_a_rollback_is_of_what_the_table_was_then() -> None:
@@ -83,7 +93,7 @@ def test_a_time_before_a_rollback_is_of_what_the_table_was_then() -> None:
     with pytest.raises(HistoryChanged, match=r"rolled back.*since=2"):
         steps(rolled, seconds(4.2))
     # Who begins then takes what main got since.
-    then = rolled.before(seconds(4.2))
+    then = rolled.newest_at(seconds(4.2), before=True)
     assert then is not None
     assert then.id == 2
 

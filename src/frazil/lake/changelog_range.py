@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from frazil.core.errors import HistoryChanged, InvalidInput, NotFound
-from frazil.lake.history import TableHistory, TableSnapshot
+from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
 
 #: A snapshot by its id, the newest one at a time, or that of a tag or branch.
 Moment = int | str | datetime
@@ -110,19 +110,14 @@ def _parsed(history: TableHistory, table: str, which: str, text: str) -> int | d
 def _at(history: TableHistory, table: str, which: str, moment: datetime) -> int | None:
     """What the table was at the time; without its log, the newest of main's snapshots that is no younger."""
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    then = history.main_at(moment)
-    if then is not None:
-        return then.id
-    oldest = None
-    for snapshot in history.ancestry():
-        if snapshot.time <= moment:
-            return snapshot.id
-        oldest = snapshot
-    if oldest is None or oldest.parent is None:
-        return None
-    raise HistoryChanged(
-        f"{which}: what the table {table} was at {moment.isoformat()} expired. {_oldest(history)}"
-    )
+    try:
+        then = history.main_at(moment) or history.newest_at(moment)
+    except Rewritten as error:
+        raise HistoryChanged(
+            f"{which}: what the table {table} was at {moment.isoformat()} expired: {error}. "
+            f"{_oldest(history)}"
+        ) from None
+    return None if then is None else then.id
 
 
 def _why_not(history: TableHistory, table: str, start: int | None, end: int, oldest: TableSnapshot) -> str:

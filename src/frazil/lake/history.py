@@ -130,19 +130,26 @@ class TableHistory:
         line = {snapshot.id for snapshot in self.ancestry()}
         return next((snapshot for snapshot in self.ancestry(then.id) if snapshot.id in line), None)
 
-    def before(self, moment: datetime) -> TableSnapshot | None:
-        """The newest of main's snapshots that it had before; None: the first one came later.
+    def newest_at(self, moment: datetime, *, before: bool = False) -> TableSnapshot | None:
+        """The same; where the log does not tell, by the snapshots' own times. None: the first one came later.
 
         Rewritten: what was then expired.
         """
-        taken = self.taken_at(moment, before=True)
+        taken = self.taken_at(moment, before=before)
         if taken is not None:
             return taken
+        came: dict[int, datetime] = {}
+        for time, snapshot_id in self._log:
+            came.setdefault(snapshot_id, time)
         oldest = None
         for snapshot in self.ancestry():
-            if snapshot.time < moment:
-                return snapshot
             oldest = snapshot
+            if snapshot.time < moment or (snapshot.time == moment and not before):
+                moved = came.get(snapshot.id, snapshot.time)
+                if moved < moment or (moved == moment and not before):
+                    return snapshot
+                # It was made by then, on a branch, or rolled back to since: main was something else.
+                raise Rewritten(f"its log goes back to {moved.isoformat(timespec='seconds')} only")
         if oldest is not None and oldest.parent is not None:
             raise Rewritten(f"its snapshots go back to {oldest.time.isoformat(timespec='seconds')} only")
         return None

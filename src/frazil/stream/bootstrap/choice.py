@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from frazil.core.errors import InvalidConfig, NotFound, SourceChanged
 from frazil.core.names import show
 from frazil.core.rebuild import REBUILD, Record, rebuilds_in
 from frazil.core.stamp import Position, Stamp, stamp_key
-from frazil.lake.history import TableHistory, TableSnapshot
+from frazil.lake.history import Rewritten, TableHistory, TableSnapshot
 from frazil.stream.bootstrap.place import of_log, pending
 from frazil.stream.config.model import History
 from frazil.stream.kafka.log import LogView
@@ -87,10 +88,10 @@ def _stamped(wanted: History, table: str, history: TableHistory, log: LogView) -
     rebuilds = rebuilds_in(snapshot.summary for snapshot in history.ancestry())
     seen: dict[str, Stamp] = {}
     pinned: TableSnapshot | None = None
-    then = None if wanted.until is None else history.taken_at(wanted.until)
+    then = None if wanted.until is None else _at(table, history, wanted.until)
+    if wanted.until is not None and then is None:
+        raise _none(wanted, table, seen, log)
     for snapshot in history.ancestry(None if then is None else then.id):
-        if wanted.until is not None and then is None and snapshot.time > wanted.until:
-            continue
         pinned = pinned or snapshot
         stamps = [stamp for stamp in _stamps(snapshot) if stamp.pipeline not in rebuilds]
         for stamp in stamps:
@@ -100,6 +101,16 @@ def _stamped(wanted: History, table: str, history: TableHistory, log: LogView) -
             _require_alone(table, history, pinned, found, log)
             return pinned, found
     raise _none(wanted, table, seen, log)
+
+
+def _at(table: str, history: TableHistory, until: datetime) -> TableSnapshot | None:
+    try:
+        return history.newest_at(until)
+    except Rewritten as error:
+        raise InvalidConfig(
+            f"`history.until`: what the table {table} was at {until.isoformat()} is not known any more: "
+            f"{error}. Use a later time"
+        ) from None
 
 
 def _stamps(snapshot: TableSnapshot) -> Iterator[Stamp]:

@@ -144,7 +144,7 @@ class TableFeed:
 
     def _start_at(self, history: TableHistory, moment: datetime) -> Place:
         try:
-            found = history.before(moment)
+            found = history.newest_at(moment, before=True)
         except Rewritten as error:
             raise InvalidConfig(
                 f"a pipeline cannot begin at {moment.isoformat()} of the table {self._name}: {error}; use a "
