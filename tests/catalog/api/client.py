@@ -93,10 +93,16 @@ class Client:
             self.close()
             raise
 
-    def raw(self, request: bytes) -> Answer:
-        """Send bytes that no HTTP library would; the method for HEAD is read from them."""
+    def raw(self, request: bytes, *later: bytes) -> Answer:
+        """Send bytes that no HTTP library would; the method for HEAD is read from them.
+
+        `later`: what is sent when the server had time to answer.
+        """
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             connection.sendall(request)
+            for more in later:
+                time.sleep(0.5)
+                connection.sendall(more)
             response = http.client.HTTPResponse(
                 connection, method=request.split(b" ", 1)[0].decode("latin-1")
             )

@@ -131,6 +131,18 @@ def test_thirty_three_megabytes(victim: Victim, chunked: bool) -> None:
     assert victim.everything() == before
 
 
+def test_who_still_sends_sees_the_answer(victim: Victim) -> None:
+    """A connection that is closed while something comes in is reset, and the answer may be lost."""
+    size = 33 * 1024 * 1024
+    head = (
+        f"POST {victim.catalog.root}{NAMESPACES} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+    ).encode()
+    rest = b" " * 0x40000
+    answer = victim.catalog.client.raw(head + b" " * (size - 2 * len(rest)), rest, rest)
+    answer.refused(413, "PayloadTooLarge", str(32 * 1024 * 1024))
+
+
 def test_just_under_the_limit_is_read(victim: Victim) -> None:
     body = b'{"namespace": 5}' + b" " * (32 * 1024 * 1024 - 20)
     check(victim, Nasty(NAMESPACES, body, ("namespace",)))

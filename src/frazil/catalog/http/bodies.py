@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from frazil.core.errors import InvalidInput, PayloadTooLarge, Unavailable
@@ -16,6 +17,10 @@ MAX_PUBLIC_BODY_BYTES = 64 * 1024
 #: What all requests together may hold in memory before they are whole.
 _MAX_UNFINISHED_BYTES = 128 * 1024 * 1024
 _READ_SECONDS = 60.0
+#: What is read and thrown away of a body that is too large: a caller whose connection is closed while it
+#: still sends may never see the answer.
+_DISCARDED_BYTES = 8 * 1024 * 1024
+_DISCARD_SECONDS = 5.0
 
 
 class Disconnected(Exception):
@@ -58,6 +63,9 @@ class BodyReader:
                 size += len(chunk)
                 self._unfinished += len(chunk)
                 if size > most:
+                    chunks.clear()
+                    if message.get("more_body"):
+                        await _discard(receive)
                     raise _too_large(most)
                 if self._unfinished > _MAX_UNFINISHED_BYTES:
                     raise Unavailable("too many large requests are being received; try again")
@@ -65,6 +73,19 @@ class BodyReader:
                     return b"".join(chunks)
         finally:
             self._unfinished -= size
+
+
+async def _discard(receive: Receive) -> None:
+    left = _DISCARDED_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            while left > 0:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                if not message.get("more_body"):
+                    return
+                left -= len(message.get("body", b""))
 
 
 def _too_large(most: int) -> PayloadTooLarge:
