@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,21 @@ from bench.processes import tree
 
 #: Of a vertex: its operators have some dozens each, for every subtask.
 _METRICS = [{"id": f"{n // 50}.Calc[{n % 50}].numRecordsOutPerSecond"} for n in range(2_000)]
+#: Seconds that the last job is held back at most: less than the source waits for an answer.
+_PATIENCE = 20.0
 
 
 def peak_mb(jobs: int, folder: Path) -> float:
     """For so many jobs of the stand-in: all but the last one read what only the last one's plan tells."""
     names = (*(f"iceberg_statement_set#{number}" for number in range(jobs - 1)), "kafka_to_iceberg")
-    with StandIn(jobs=names, change=_with_metrics) as standin:
+
+    def changed(path: str, answer: Any) -> Any:
+        if path == f"/v1/jobs/{standin.job_id(names[-1])}":
+            # Several are read at the same time: those that came behind it would not have to wait.
+            _await(lambda: standin.count("/metrics$") >= jobs - 1)
+        return _METRICS if path.endswith("/metrics") else answer
+
+    with StandIn(jobs=names, change=changed) as standin:
         command = [sys.executable, "-m", "bench.lineage.memory", standin.url, str(folder / "memory.json")]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         asked = standin.count("/metrics$")
@@ -33,8 +44,10 @@ def peak_mb(jobs: int, folder: Path) -> float:
     return float(done.stdout.split()[-1])
 
 
-def _with_metrics(path: str, answer: Any) -> Any:
-    return _METRICS if path.endswith("/metrics") else answer
+def _await(reached: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not reached() and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _main(url: str, file: str) -> None:
