@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +13,13 @@ import pytest
 
 from frazil.client import Client
 from frazil.core.errors import InvalidInput, Unsupported
+from frazil.core.schema import Field, Schema, StructType
 from frazil.hot.read.arrow import read_arrow
 from frazil.lake.catalog import Lake
 from frazil.lake.changelog import read_changes
+from frazil.lake.data_rows import Columns, open_rows
 from frazil.lake.name_mapping import names_of
+from frazil.lake.storage import FileStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +59,24 @@ def test_a_mapping_that_is_none() -> None:
     text = '[{"field-id": 1}, {"field-id": null, "names": ["a"]}]'
     (only,) = names_of({"properties": {"schema.name-mapping.default": text}}).items()
     assert (only[0], only[1].id) == ("a", -1)
+
+
+def test_what_a_mapping_does_not_name_is_none_of_the_tables(tmp_path: Path) -> None:
+    """Also if it is called like a column of now, at any depth."""
+    inside = pa.array([{"a": 1, "b": 2}])
+    path = f"{tmp_path}/f.parquet"
+    pq.write_table(pa.table({"id": [1], "word": ["x"], "s": inside}), path)
+    fields = StructType((Field("a", "long", id=4), Field("b", "long", id=5)))
+    schema = Schema((Field("id", "long", id=1), Field("word", "string", id=2), Field("s", fields, id=3)))
+    named = [
+        {"field-id": 1, "names": ["id"]},
+        {"field-id": 3, "names": ["s"], "fields": [{"field-id": 4, "names": ["a"]}]},
+    ]
+    mapping = names_of({"properties": {"schema.name-mapping.default": json.dumps(named)}})
+    with open_rows(FileStorage.of(str(tmp_path), None), path, "parquet", mapping) as rows:
+        (group,) = rows.groups()
+        found = group.read(Columns(schema)).to_pylist()
+    assert found == [{"id": 1, "word": None, "s": {"a": 1, "b": None}}]
 
 
 def test_defaults_inside_of_columns(lake: Lake, client: Client, spark: SparkSession) -> None:

@@ -69,6 +69,9 @@ def test_a_snapshot_that_main_was_moved_to_later() -> None:
     assert choose(wanted, table | {"snapshot-log": log}, _log((0, 9), (0, 9))).snapshot.id == 7
     later = replace(_HISTORY, until=datetime.fromtimestamp(5, UTC))
     assert choose(later, table | {"snapshot-log": log}, _log((0, 9), (0, 9))).snapshot.id == 8
+    # The log of main loses its beginning as snapshots expire.
+    with pytest.raises(InvalidConfig, match=r"not known any more: its log goes back to .*later time"):
+        choose(wanted, table | {"snapshot-log": log[1:]}, _log((0, 9), (0, 9)))
 
 
 def test_offsets_that_the_log_does_not_have() -> None:

@@ -27,6 +27,7 @@ from frazil.lake.table import LakeTable
 from frazil.lake.writer import TableWriter
 from frazil.lake.writers import PipelineWriter, RoundTicket
 from frazil.stream.events import TableFreshness
+from frazil.stream.fit import problems
 
 #: What its writer is called in the table's stamps.
 WRITER: Final = "tiering"
@@ -177,10 +178,9 @@ def _grown(table: LakeTable) -> LakeTable:
 
 def _require_own(table: LakeTable) -> None:
     """What a table has no column for is left out, and what it has others for is null: rows of nothing."""
-    there = {one.name for one in table.schema}
-    missing = [one.name for one in COLUMNS if one.required and one.name not in there]
-    if missing:
+    # Older services did not know all of the others.
+    if wrong := problems(Schema(tuple(one for one in COLUMNS if one.required)), table.schema):
         raise InvalidConfig(
-            f"the table {table} is none that tiering wrote: it has no column {', '.join(missing)}. Name "
-            "another by --log-table, which is made if it is not there"
+            f"the table {table} is none that tiering wrote: {'; '.join(wrong)}. Name another by --log-table, "
+            "which is made if it is not there"
         )
